@@ -1,0 +1,32 @@
+"""What is wrong with an input, in words: file, line, column, what was found, what is allowed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class InputProblem:
+    """One fault of an input. `line` and `column` count from 1; 0 = unknown."""
+
+    where: str                      # dotted key, such as recipe.tp; "" = the whole file
+    found: str                      # what stands there, shortened
+    allowed: str                    # what may stand there
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    suggestion: str | None = None   # nearest known name or legal value
+
+    def __str__(self) -> str:
+        place = ":".join([self.file or "input", *([str(self.line), str(self.column)] if self.line else [])])
+        key = f"{self.where}: " if self.where else ""
+        hint = f" (did you mean {self.suggestion}?)" if self.suggestion else ""
+        return f"{place}: {key}found {self.found}, allowed is {self.allowed}{hint}"
+
+
+class InputError(Exception):
+    """An input cannot be used; carries every problem found, never just the first."""
+
+    def __init__(self, problems: tuple[InputProblem, ...] | list[InputProblem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
