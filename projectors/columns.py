@@ -1,0 +1,150 @@
+"""A recipe's numbers as the formulas read them: scalars for one recipe, arrays of one length for many.
+
+Categories (schedule, recompute, sharding, ...) are single values: a table of recipes is split by them, so that every
+formula is written once, without branches over array elements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projectors.inputs.cluster import ClusterSpec
+from projectors.inputs.hardware import Precision
+from projectors.inputs.recipe import (
+    FloatFormat,
+    MoeDispatch,
+    Optimizer,
+    Recipe,
+    Recompute,
+    RecomputeModule,
+    Schedule,
+    Sharding,
+)
+
+Quantity = int | float | NDArray[Any]
+"""One number, or one number per recipe of a table."""
+
+VOCABULARY_MULTIPLE = 128
+"""Embedding rows are padded to a multiple of this times tp (Megatron-LM, `--make-vocab-size-divisible-by`, default)."""
+
+
+def ceil_div(amount: Quantity, parts: Quantity) -> Quantity:
+    """Integer division rounded up."""
+    return -(-amount // parts)
+
+
+def at_least(amount: Quantity, least: float) -> Quantity:
+    """The larger of both, for a number or an array."""
+    if isinstance(amount, np.ndarray):
+        return np.maximum(amount, least)
+    return max(amount, least)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What the formulas need of a recipe on a cluster. Degrees and sizes may be arrays of one common length."""
+
+    gpus: int
+    tp: Quantity
+    cp: Quantity
+    ep: Quantity
+    etp: Quantity
+    mbs: Quantity
+    gbs: Quantity
+    seq_length: Quantity
+    sequence_parallel: Quantity      # bool, or array of bool
+    offload_optimizer: Quantity
+    expert_imbalance: Quantity
+    shard_group: Quantity            # hsdp only: GPUs per shard group
+    pp: int
+    vpp: int
+    precision: Precision
+    recompute: Recompute
+    recompute_num_layers: int | None
+    modules_recomputed: tuple[RecomputeModule, ...]
+    schedule: Schedule
+    stage_layers: tuple[int, ...] | None
+    sharding: Sharding
+    overlap_grad_reduce: bool
+    overlap_param_gather: bool
+    tp_overlap: bool
+    moe_dispatch: MoeDispatch
+    moe_overlap: bool
+    cross_entropy_fusion: bool
+    optimizer: Optimizer
+    master_weights: FloatFormat
+    grad_reduce_dtype: FloatFormat
+
+    @property
+    def dp(self) -> Quantity:
+        """Data-parallel size: replicas of the dense part."""
+        return self.gpus // (self.tp * self.cp * self.pp)
+
+    @property
+    def expert_dp(self) -> Quantity:
+        """Replicas of each routed expert."""
+        return self.gpus // (self.etp * self.ep * self.pp)
+
+    @property
+    def microbatches(self) -> Quantity:
+        """Microbatches per data-parallel rank and step."""
+        return self.gbs // (self.mbs * self.dp)
+
+    @property
+    def sp(self) -> Quantity:
+        """Ways in which the sequence is split outside the tensor-parallel matrices: tp with sequence parallel, else 1."""
+        if isinstance(self.sequence_parallel, np.ndarray):
+            return np.where(self.sequence_parallel, self.tp, 1)
+        return self.tp if self.sequence_parallel else 1
+
+    @property
+    def tokens(self) -> Quantity:
+        """Tokens of one microbatch on one GPU inside the tensor-parallel matrices."""
+        return self.mbs * self.seq_length // self.cp
+
+    @property
+    def tokens_sp(self) -> Quantity:
+        """Tokens of one microbatch on one GPU outside them (norms, residual stream, router)."""
+        return self.tokens // self.sp
+
+    @property
+    def activation_bytes(self) -> int:
+        """Bytes of one activation element."""
+        return 4 if self.precision is Precision.FP32 else 2
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of one stored weight."""
+        return self.activation_bytes
+
+    @property
+    def operand_bytes(self) -> int:
+        """Bytes of one element of a GEMM input kept for the weight gradient: 1 in fp8 (Transformer Engine keeps the cast)."""
+        return 1 if self.precision in (Precision.FP8, Precision.MXFP8) else self.activation_bytes
+
+    @property
+    def fp8(self) -> bool:
+        return self.precision in (Precision.FP8, Precision.MXFP8)
+
+    def vocabulary(self, vocab_size: int) -> Quantity:
+        """Embedding rows on one GPU, padded as the framework pads them."""
+        return ceil_div(vocab_size, VOCABULARY_MULTIPLE * self.tp) * VOCABULARY_MULTIPLE
+
+
+def columns_of(recipe: Recipe, cluster: ClusterSpec) -> Columns:
+    """The columns of one recipe: scalars. Legality is not checked here."""
+    shared = {name: getattr(recipe, name) for name in _SHARED_FIELDS}
+    return Columns(
+        gpus=cluster.gpus,
+        sequence_parallel=recipe.uses_sequence_parallel,
+        shard_group=recipe.shard_group or cluster.gpus_per_node,
+        modules_recomputed=recipe.modules_recomputed,
+        **shared,
+    )
+
+
+_SHARED_FIELDS = tuple(name for name in Columns.__dataclass_fields__ if name in Recipe.model_fields and name not in ("sequence_parallel", "shard_group"))

@@ -1,0 +1,201 @@
+"""What a projection answers: memory per pipeline rank, where the step's time goes, throughput, the pipeline.
+
+Frozen values that travel between processes; bytes are bytes, seconds are seconds. Labels stand here once, for the
+tables, the window and the reports.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+
+from projectors.legality import Violation
+from projectors.pipeline.timeline import Timeline
+
+
+class Origin(StrEnum):
+    """Where a number comes from."""
+
+    SIMULATED = "simulated"
+    MEASURED = "measured"
+    RESTORED = "restored"
+
+
+class MemoryComponent(StrEnum):
+    """What memory is taken by, in the order in which it is drawn."""
+
+    PARAMETERS = "parameters"
+    GRADIENTS = "gradients"
+    OPTIMIZER = "optimizer"
+    ACTIVATIONS = "activations"
+    LOGITS = "logits"
+    COMMUNICATION_BUFFERS = "communication_buffers"
+    TEMPORARY = "temporary"
+    FRAMEWORK = "framework"
+
+    @property
+    def label(self) -> str:
+        return _MEMORY_LABELS[self]
+
+
+_MEMORY_LABELS = {
+    MemoryComponent.PARAMETERS: "Parameters",
+    MemoryComponent.GRADIENTS: "Gradients",
+    MemoryComponent.OPTIMIZER: "Optimizer",
+    MemoryComponent.ACTIVATIONS: "Activations",
+    MemoryComponent.LOGITS: "Logits and loss",
+    MemoryComponent.COMMUNICATION_BUFFERS: "Communication buffers",
+    MemoryComponent.TEMPORARY: "Temporary",
+    MemoryComponent.FRAMEWORK: "Framework",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RankMemory:
+    """Peak bytes of one GPU of a pipeline rank, by component."""
+
+    rank: int
+    nbytes: dict[MemoryComponent, int]
+    formulas: dict[MemoryComponent, str]  # how the number comes about, with its numbers filled in
+    in_flight: float                      # microbatch equivalents whose activations are live at the peak
+
+    @property
+    def total(self) -> int:
+        return sum(self.nbytes.values())
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryBreakdown:
+    """Bytes per pipeline rank against what the device has."""
+
+    ranks: tuple[RankMemory, ...]
+    capacity_bytes: int
+    margin: float  # part of the capacity kept free
+
+    @property
+    def peak_rank(self) -> int:
+        return max(self.ranks, key=lambda rank: rank.total).rank
+
+    @property
+    def peak_bytes(self) -> int:
+        return max(rank.total for rank in self.ranks)
+
+    @property
+    def budget_bytes(self) -> int:
+        """What a recipe may take: capacity less the safety margin."""
+        return int(self.capacity_bytes * (1 - self.margin))
+
+    @property
+    def feasible(self) -> bool:
+        return self.peak_bytes <= self.budget_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ExposedCommunication:
+    """Seconds per step of communication that nothing hides, by parallel axis."""
+
+    tp: float = 0.0
+    cp: float = 0.0
+    ep: float = 0.0
+    pp: float = 0.0
+    dp: float = 0.0
+    fsdp: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        return sum(getattr(self, axis.name) for axis in fields(self))
+
+
+@dataclass(frozen=True, slots=True)
+class StepBreakdown:
+    """Where the time of one optimizer step goes, in seconds, on the pipeline rank that is busy longest.
+
+    The parts add up to `seconds` exactly.
+    """
+
+    compute: float
+    recompute: float
+    bubble: float
+    optimizer: float
+    other: float
+    exposed: ExposedCommunication = field(default_factory=ExposedCommunication)
+
+    @property
+    def seconds(self) -> float:
+        return self.compute + self.recompute + self.bubble + self.optimizer + self.other + self.exposed.seconds
+
+    def parts(self) -> tuple[tuple[str, str, float], ...]:
+        """(key, label, seconds) of every part, in the order in which they are drawn."""
+        return (
+            ("compute", "Compute", self.compute),
+            ("recompute", "Recompute", self.recompute),
+            *((f"exposed.{axis.name}", f"Exposed {axis.name.upper()}", getattr(self.exposed, axis.name)) for axis in fields(self.exposed)),
+            ("bubble", "Pipeline bubble", self.bubble),
+            ("optimizer", "Optimizer", self.optimizer),
+            ("other", "Other", self.other),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """Rates of the whole run."""
+
+    tokens_per_s: float
+    tokens_per_s_per_gpu: float
+    model_tflops_per_gpu: float  # model FLOPs (no recompute, causal half of attention) per GPU and second, in TFLOP/s
+    mfu: float | None            # over the peak of the recipe's precision; None where the device states none
+
+    @property
+    def tokens_per_day(self) -> float:
+        return self.tokens_per_s * 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorTime:
+    """One operator of one layer kind on one GPU: seconds for one microbatch."""
+
+    layer: str
+    operator: str
+    forward: float
+    backward: float
+    recompute: float
+    exposed: float       # communication of it that stays exposed, forward and backward together
+    flops_forward: float
+    bound: str           # what limits it: compute, memory, launch, or communication
+    origin: Origin = Origin.SIMULATED
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterCount:
+    """Whole-model counts and the count that one GPU of each pipeline rank holds before sharding over data parallel."""
+
+    total: int
+    active: int
+    per_rank: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """The answer. When `violations` is not empty nothing else was computed: those parts are None."""
+
+    violations: tuple[Violation, ...]
+    warnings: tuple[str, ...]
+    gpus: int
+    dp: int
+    microbatches: int
+    parameters: ParameterCount | None = None
+    memory: MemoryBreakdown | None = None
+    step: StepBreakdown | None = None
+    throughput: Throughput | None = None
+    timeline: Timeline | None = None
+    operators: tuple[OperatorTime, ...] = ()
+    origin_compute: Origin = Origin.SIMULATED
+    origin_communication: Origin = Origin.SIMULATED
+
+    @property
+    def legal(self) -> bool:
+        return not self.violations
+
+    @property
+    def feasible(self) -> bool:
+        return self.memory is not None and self.memory.feasible

@@ -1,0 +1,164 @@
+"""What a layer is made of: operators with shapes, parameters, saved tensors and traffic.
+
+Memory, time and FLOPs are three readers of the same list (`layers.py`, `ends.py`). A quantity here is what ONE GPU
+holds or does for ONE microbatch; it may be an array over recipes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from projectors.columns import Quantity
+
+
+class OperatorKind(StrEnum):
+    GEMM = "gemm"
+    GROUPED_GEMM = "grouped_gemm"
+    ATTENTION = "attention"
+    STREAM = "stream"   # bound by HBM traffic: norm, rotary, activation, residual, permutation, embedding, loss
+
+
+class Module(StrEnum):
+    """Part of a layer, at the granularity at which recompute and reports speak of it."""
+
+    NORM = "layernorm"
+    ATTENTION = "attention"
+    CORE_ATTENTION = "core_attention"
+    MLA_UP = "mla_up_proj"
+    MLP = "mlp"
+    ROUTER = "router"
+    EXPERTS = "experts"
+    EXPERT_ACTIVATION = "moe_act"
+    SHARED_EXPERT = "shared_expert"
+    RESIDUAL = "residual"
+    EMBEDDING = "embedding"
+    HEAD = "head"
+    MTP = "mtp"
+
+
+class CollectiveKind(StrEnum):
+    ALL_REDUCE = "all-reduce"
+    ALL_GATHER = "all-gather"
+    REDUCE_SCATTER = "reduce-scatter"
+    ALL_TO_ALL = "all-to-all"
+    RING_EXCHANGE = "ring exchange"  # cp: every block visits every rank of the ring
+    SEND_RECEIVE = "send-receive"
+
+
+class Axis(StrEnum):
+    """Parallel axis whose group communicates. Group algebra: `communication/groups.py`."""
+
+    TP = "tp"
+    CP = "cp"
+    EP = "ep"
+    ETP = "etp"
+    PP = "pp"
+    DP = "dp"                # data parallel x context parallel: gradients and dense parameters
+    EXPERT_DP = "expert_dp"  # gradients and parameters of routed experts
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor on one GPU. `dims` names each extent, so that a formula can be shown from the same data."""
+
+    name: str
+    dims: tuple[str, ...]
+    shape: tuple[Quantity, ...]
+    element_bytes: float
+
+    @property
+    def elements(self) -> Quantity:
+        product: Quantity = 1
+        for extent in self.shape:
+            product = product * extent
+        return product
+
+    @property
+    def nbytes(self) -> Quantity:
+        return self.elements * self.element_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Gemm:
+    """`batch` products of [m, k] by [k, n]. For grouped GEMMs batch = local experts and m = mean rows of one expert."""
+
+    m: Quantity
+    n: Quantity
+    k: Quantity
+    batch: Quantity = 1
+
+    @property
+    def flops(self) -> Quantity:
+        return 2 * self.m * self.n * self.k * self.batch
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Fused causal attention of one GPU: `pairs` query-key pairs for each of `heads` heads of each of `batch` sequences.
+
+    `pairs` is the mean over the ranks of a context-parallel ring.
+    """
+
+    batch: Quantity
+    heads: Quantity
+    kv_heads: Quantity
+    queries: Quantity    # query tokens of one sequence on this GPU
+    keys: Quantity       # key tokens that they may see (whole sequence, or the window)
+    pairs: Quantity
+    dim_qk: int
+    dim_v: int
+
+    @property
+    def flops(self) -> Quantity:
+        """Forward: scores and weighted values. Backward does 2.5 times this (FlashAttention-2, arXiv:2307.08691, 3.1)."""
+        return 2 * self.batch * self.heads * self.pairs * (self.dim_qk + self.dim_v)
+
+
+ATTENTION_BACKWARD_FLOPS = 2.5
+"""Backward over forward FLOPs of fused attention: five products for two, scores computed again (arXiv:2307.08691)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """Traffic of an operator. `nbytes`: all-gather and reduce-scatter: the whole (gathered) tensor; all-reduce: the
+    tensor; all-to-all: what one rank sends to all, itself included; ring exchange and send-receive: one block.
+    `forward` and `backward` count how often it runs in each pass.
+    """
+
+    kind: CollectiveKind
+    axis: Axis
+    nbytes: Quantity
+    forward: int = 1
+    backward: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One step of a layer on one GPU for one microbatch."""
+
+    name: str
+    kind: OperatorKind
+    module: Module
+    weights: tuple[Tensor, ...] = ()
+    expert_weights: bool = False               # replicated over expert_dp instead of dp
+    gemm: Gemm | None = None
+    attention: Attention | None = None
+    stream_forward: Quantity = 0               # HBM bytes read and written in the forward pass (STREAM only)
+    stream_backward: Quantity = 0
+    saved: tuple[Tensor, ...] = ()             # kept for backward when nothing is recomputed
+    collectives: tuple[Collective, ...] = ()
+
+    @property
+    def flops_forward(self) -> Quantity:
+        if self.gemm is not None:
+            return self.gemm.flops
+        return self.attention.flops if self.attention is not None else 0
+
+    @property
+    def parameters(self) -> Quantity:
+        return sum((weight.elements for weight in self.weights), start=0)
+
+    @property
+    def saved_bytes(self) -> Quantity:
+        return sum((tensor.nbytes for tensor in self.saved), start=0)
