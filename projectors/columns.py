@@ -78,6 +78,7 @@ class Columns:
     optimizer: Optimizer
     master_weights: FloatFormat
     grad_reduce_dtype: FloatFormat
+    vocabulary_multiple: int = VOCABULARY_MULTIPLE
 
     @property
     def dp(self) -> Quantity:
@@ -132,7 +133,7 @@ class Columns:
 
     def vocabulary(self, vocab_size: int) -> Quantity:
         """Embedding rows on one GPU, padded as the framework pads them."""
-        return ceil_div(vocab_size, VOCABULARY_MULTIPLE * self.tp) * VOCABULARY_MULTIPLE
+        return ceil_div(vocab_size, self.vocabulary_multiple * self.tp) * self.vocabulary_multiple
 
 
 def columns_of(recipe: Recipe, cluster: ClusterSpec) -> Columns:

@@ -150,7 +150,7 @@ class ModelCard(Frozen):
     mtp_layers: int = quantity(0, says="Multi-token-prediction layers after the last layer", title="MTP layers", least=0, most=64)
     activation: Activation = quantity(Activation.SWIGLU, says="MLP non-linearity")
     norm: Norm = quantity(Norm.RMSNORM, says="Normalisation")
-    norms_per_layer: int = quantity(2, says="Normalisations of the residual stream per layer", least=0, most=8, advanced=True)
+    norms_per_layer: int = quantity(2, says="Normalisations of the residual stream per layer", least=0, most=4, advanced=True)
     qkv_bias: bool = quantity(False, says="Bias on query, key and value projections", advanced=True)
     o_bias: bool = quantity(False, says="Bias on the attention output projection", advanced=True)
     mlp_bias: bool = quantity(False, says="Bias on dense MLP projections", advanced=True)

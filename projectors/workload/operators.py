@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from projectors.columns import Quantity
+from projectors.inputs.recipe import RecomputeModule
 
 
 class OperatorKind(StrEnum):
@@ -37,6 +38,17 @@ class Module(StrEnum):
     MTP = "mtp"
 
 
+RECOMPUTED: dict[RecomputeModule, frozenset[Module]] = {
+    RecomputeModule.CORE_ATTENTION: frozenset({Module.CORE_ATTENTION}),
+    RecomputeModule.MLP: frozenset({Module.MLP}),
+    RecomputeModule.MOE: frozenset({Module.ROUTER, Module.EXPERTS, Module.EXPERT_ACTIVATION, Module.SHARED_EXPERT}),
+    RecomputeModule.LAYERNORM: frozenset({Module.NORM}),
+    RecomputeModule.MOE_ACT: frozenset({Module.EXPERT_ACTIVATION}),
+    RecomputeModule.MLA_UP_PROJ: frozenset({Module.MLA_UP}),
+}
+"""Selective recompute -> the operators' modules that run again in the backward pass (Megatron-Core `recompute_modules`)."""
+
+
 class CollectiveKind(StrEnum):
     ALL_REDUCE = "all-reduce"
     ALL_GATHER = "all-gather"
@@ -60,12 +72,16 @@ class Axis(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor on one GPU. `dims` names each extent, so that a formula can be shown from the same data."""
+    """A tensor on one GPU. `dims` names each extent, so that a formula can be shown from the same data.
+
+    `dropped_by`: the selective-recompute modules under which a saved tensor is not kept (it is made again in backward).
+    """
 
     name: str
     dims: tuple[str, ...]
     shape: tuple[Quantity, ...]
     element_bytes: float
+    dropped_by: tuple[RecomputeModule, ...] = ()
 
     @property
     def elements(self) -> Quantity:
@@ -159,6 +175,7 @@ class Operator:
     def parameters(self) -> Quantity:
         return sum((weight.elements for weight in self.weights), start=0)
 
-    @property
-    def saved_bytes(self) -> Quantity:
-        return sum((tensor.nbytes for tensor in self.saved), start=0)
+    def saved_bytes(self, recomputed: tuple[RecomputeModule, ...] = ()) -> Quantity:
+        """Bytes kept for backward from one microbatch when the named modules are recomputed selectively."""
+        kept = (tensor.nbytes for tensor in self.saved if not set(tensor.dropped_by) & set(recomputed))
+        return sum(kept, start=0)

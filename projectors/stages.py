@@ -1,0 +1,79 @@
+"""Which layers sit on which virtual stage, and which pipeline rank runs it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projectors.columns import Columns
+from projectors.inputs.model_card import ModelCard
+from projectors.workload.layers import LayerKind, layer_kinds
+
+
+@dataclass(frozen=True, slots=True)
+class StagePlan:
+    """Layers of every virtual stage. The embedding is on the first virtual stage, head and loss on the last."""
+
+    ranks: int
+    chunks: int
+    kinds: tuple[LayerKind, ...]      # distinct layer kinds, K of them
+    layer_counts: NDArray[np.int64]   # [V, K]: layers of each kind on each virtual stage
+    rank_of: NDArray[np.int64]        # [V]: pipeline rank of each virtual stage
+    stages_of: NDArray[np.int64]      # [ranks, chunks]: virtual stage of each chunk of a rank
+
+    @property
+    def virtual_stages(self) -> int:
+        return self.ranks * self.chunks
+
+
+def even_layers(num_layers: int, virtual_stages: int) -> tuple[int, ...]:
+    """Layers of each virtual stage when none are stated: as even as can be.
+
+    Where the count does not divide, the stages that carry an end of the model get one layer fewer: the last (head and
+    loss) first, then the first (embedding), then back from the end.
+    """
+    least, more = divmod(num_layers, virtual_stages)
+    counts = [least + 1] * virtual_stages
+    lighter = [virtual_stages - 1, 0, *range(virtual_stages - 2, 0, -1)]
+    for stage in lighter[: virtual_stages - more]:
+        counts[stage] = least
+    return tuple(counts)
+
+
+def rank_of_stage(ranks: int, chunks: int, *, v_shaped: bool) -> tuple[int, ...]:
+    """Pipeline rank of each virtual stage: round and round, or (V shape) down and back up."""
+    if not v_shaped:
+        return tuple(stage % ranks for stage in range(ranks * chunks))
+    return tuple(rank if chunk % 2 == 0 else ranks - 1 - rank for chunk in range(chunks) for rank in range(ranks))
+
+
+def stage_plan(card: ModelCard, columns: Columns) -> StagePlan:
+    """The plan of a legal recipe: `stage_layers` where stated, even otherwise."""
+    return _plan(card, columns.pp, columns.vpp, columns.schedule.v_shaped, columns.stage_layers)
+
+
+@lru_cache(maxsize=4096)
+def _plan(card: ModelCard, ranks: int, chunks: int, v_shaped: bool, stage_layers: tuple[int, ...] | None) -> StagePlan:
+    every = layer_kinds(card)
+    kinds = tuple(sorted(set(every)))
+    stages = ranks * chunks
+    sizes = stage_layers or even_layers(len(every), stages)
+    counts = np.zeros((stages, len(kinds)), dtype=np.int64)
+    first = 0
+    for stage, size in enumerate(sizes):
+        for kind, number in Counter(every[first : first + size]).items():
+            counts[stage, kinds.index(kind)] = number
+        first += size
+    rank_of = np.array(rank_of_stage(ranks, chunks, v_shaped=v_shaped), dtype=np.int64)
+    stages_of = np.array([np.flatnonzero(rank_of == rank) for rank in range(ranks)], dtype=np.int64)
+    return StagePlan(ranks, chunks, kinds, _fixed(counts), _fixed(rank_of), _fixed(stages_of))
+
+
+def _fixed(array: NDArray[Any]) -> NDArray[Any]:
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,115 @@
+"""Operators that several parts of a model share: norm, residual add, linear projection under tensor parallelism."""
+
+from __future__ import annotations
+
+from projectors.columns import Columns, Quantity
+from projectors.inputs.model_card import Norm
+from projectors.inputs.recipe import RecomputeModule
+from projectors.workload.operators import (
+    Axis,
+    Collective,
+    CollectiveKind,
+    Gemm,
+    Module,
+    Operator,
+    OperatorKind,
+    Tensor,
+)
+
+FP32_BYTES = 4
+INT64_BYTES = 8
+
+
+def norm(name: str, kind: Norm, columns: Columns, tokens: Quantity, width: Quantity, *, module: Module = Module.NORM) -> Operator:
+    """RMSNorm or LayerNorm of [tokens, width].
+
+    Keeps its input and, per token, the fp32 reciprocal deviation (LayerNorm: and the mean), as Transformer Engine's
+    norm kernels do. HBM passes: read and write forward; read input, read gradient, write gradient backward.
+    """
+    element = columns.activation_bytes
+    passes = tokens * width * element
+    return Operator(
+        name,
+        OperatorKind.STREAM,
+        module,
+        weights=(Tensor(f"{name} gain", ("features",), (width * kind.parameters_per_feature,), columns.weight_bytes),),
+        stream_forward=2 * passes,
+        stream_backward=3 * passes,
+        saved=(
+            Tensor(f"{name} input", ("tokens", "features"), (tokens, width), element),
+            Tensor(f"{name} statistics", ("tokens", "values"), (tokens, kind.parameters_per_feature), FP32_BYTES),
+        ),
+    )
+
+
+def residual(name: str, columns: Columns, width: int) -> Operator:
+    """Residual add of [tokens, width]: two reads and a write forward; the gradients of both branches add up backward."""
+    passes = columns.tokens_sp * width * columns.activation_bytes
+    return Operator(name, OperatorKind.STREAM, Module.RESIDUAL, stream_forward=3 * passes, stream_backward=3 * passes)
+
+
+def linear(
+    name: str,
+    columns: Columns,
+    module: Module,
+    *,
+    rows: Quantity,
+    inputs: Quantity,
+    outputs: Quantity,
+    bias: Quantity = 0,
+    saved: tuple[Tensor, ...] = (),
+    collectives: tuple[Collective, ...] = (),
+) -> Operator:
+    """A projection [rows, inputs] x [inputs, outputs] by this GPU's share of the weight; `bias` counts bias elements."""
+    weights = [Tensor(f"{name} weight", ("inputs", "outputs"), (inputs, outputs), columns.weight_bytes)]
+    if not isinstance(bias, int) or bias:
+        weights.append(Tensor(f"{name} bias", ("outputs",), (bias,), columns.weight_bytes))
+    return Operator(
+        name,
+        OperatorKind.GEMM,
+        module,
+        weights=tuple(weights),
+        gemm=Gemm(rows, outputs, inputs),
+        saved=saved,
+        collectives=collectives,
+    )
+
+
+def linear_input(
+    name: str, columns: Columns, tokens: Quantity, width: Quantity, *dropped_by: RecomputeModule, features: str = "features"
+) -> Tensor:
+    """The input that a projection keeps for its weight gradient: the fp8 cast in fp8, else the activation itself."""
+    return Tensor(name, ("tokens", features), (tokens, width), columns.operand_bytes, dropped_by)
+
+
+def into_tensor_parallel(columns: Columns, hidden_size: int) -> tuple[Collective, ...]:
+    """Traffic ahead of a column-parallel projection of [tokens, hidden].
+
+    With sequence parallel (arXiv:2205.05198, 4.2.2): all-gather forward; backward gathers the input again for the weight
+    gradient and reduce-scatters the input gradient. Without: all-reduce of the input gradient.
+    """
+    nbytes = columns.tokens * hidden_size * columns.activation_bytes
+    gather, reduce = _sequence_parallel_share(columns)
+    return (
+        Collective(CollectiveKind.ALL_GATHER, Axis.TP, nbytes * gather, forward=1, backward=1),
+        Collective(CollectiveKind.REDUCE_SCATTER, Axis.TP, nbytes * gather, forward=0, backward=1),
+        Collective(CollectiveKind.ALL_REDUCE, Axis.TP, nbytes * reduce, forward=0, backward=1),
+    )
+
+
+def out_of_tensor_parallel(columns: Columns, hidden_size: int) -> tuple[Collective, ...]:
+    """Traffic behind a row-parallel projection to [tokens, hidden]: reduce-scatter forward and all-gather backward with
+    sequence parallel, all-reduce forward without."""
+    nbytes = columns.tokens * hidden_size * columns.activation_bytes
+    gather, reduce = _sequence_parallel_share(columns)
+    return (
+        Collective(CollectiveKind.REDUCE_SCATTER, Axis.TP, nbytes * gather, forward=1, backward=0),
+        Collective(CollectiveKind.ALL_GATHER, Axis.TP, nbytes * gather, forward=0, backward=1),
+        Collective(CollectiveKind.ALL_REDUCE, Axis.TP, nbytes * reduce, forward=1, backward=0),
+    )
+
+
+def _sequence_parallel_share(columns: Columns) -> tuple[Quantity, Quantity]:
+    """1 and 0 with sequence parallel, 0 and 1 without (arrays: per recipe)."""
+    on = columns.sequence_parallel * 1
+    return on, 1 - on
