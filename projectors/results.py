@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from projectors.legality import Violation
 from projectors.pipeline.timeline import Timeline
+from projectors.workload.parameters import ModelParameters
 
 
 class Origin(StrEnum):
@@ -58,6 +59,7 @@ class RankMemory:
     nbytes: dict[MemoryComponent, int]
     formulas: dict[MemoryComponent, str]  # how the number comes about, with its numbers filled in
     in_flight: float                      # microbatch equivalents whose activations are live at the peak
+    parameter_count: int                  # parameters before data parallelism shards them
 
     @property
     def total(self) -> int:
@@ -166,15 +168,6 @@ class OperatorTime:
 
 
 @dataclass(frozen=True, slots=True)
-class ParameterCount:
-    """Whole-model counts and the count that one GPU of each pipeline rank holds before sharding over data parallel."""
-
-    total: int
-    active: int
-    per_rank: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Projection:
     """The answer. When `violations` is not empty nothing else was computed: those parts are None."""
 
@@ -183,7 +176,7 @@ class Projection:
     gpus: int
     dp: int
     microbatches: int
-    parameters: ParameterCount | None = None
+    parameters: ModelParameters | None = None
     memory: MemoryBreakdown | None = None
     step: StepBreakdown | None = None
     throughput: Throughput | None = None

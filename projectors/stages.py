@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from projectors.columns import Columns
 from projectors.inputs.model_card import ModelCard
-from projectors.workload.layers import LayerKind, layer_kinds
+from projectors.workload.layers import LayerKind, distinct_kinds, layer_kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,7 @@ def stage_plan(card: ModelCard, columns: Columns) -> StagePlan:
 
 @lru_cache(maxsize=4096)
 def _plan(card: ModelCard, ranks: int, chunks: int, v_shaped: bool, stage_layers: tuple[int, ...] | None) -> StagePlan:
-    every = layer_kinds(card)
-    kinds = tuple(sorted(set(every)))
+    every, kinds = layer_kinds(card), distinct_kinds(card)
     stages = ranks * chunks
     sizes = stage_layers or even_layers(len(every), stages)
     counts = np.zeros((stages, len(kinds)), dtype=np.int64)

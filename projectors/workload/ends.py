@@ -109,6 +109,7 @@ def _head(card: ModelCard, columns: Columns, *, own_weight: bool) -> Operator:
     weights = (Tensor("head weight", ("vocabulary", "features"), (rows, hidden), columns.weight_bytes),) if own_weight else ()
     return Operator(
         projection.name, projection.kind, projection.module, weights, gemm=projection.gemm, saved=projection.saved,
+        in_place_bytes=tokens * rows * columns.activation_bytes,  # the loss turns the logits into their gradient
         collectives=projection.collectives,
     )
 
@@ -122,17 +123,18 @@ def _loss(card: ModelCard, columns: Columns) -> Operator:
     tokens, rows = columns.tokens, columns.vocabulary(card.vocab_size)
     element = columns.activation_bytes
     if columns.cross_entropy_fusion:
-        forward, backward, kept = 2 * element, 2 * element, element
+        forward, backward, kept, beside = 2 * element, 2 * element, element, 0
         name = "logits"
-    else:
-        forward, backward, kept = element + 6 * FP32_BYTES, 3 * FP32_BYTES + element, FP32_BYTES
+    else:  # beside the kept softmax: the logits before it, or their gradient after it, in the activation format
+        forward, backward, kept, beside = element + 6 * FP32_BYTES, 3 * FP32_BYTES + element, FP32_BYTES, element
         name = "fp32 softmax of the logits"
     return Operator(
         "loss",
         OperatorKind.STREAM,
-        Module.HEAD,
+        Module.LOSS,
         stream_forward=forward * tokens * rows,
         stream_backward=backward * tokens * rows,
         saved=(Tensor(name, ("tokens", "vocabulary"), (tokens, rows), kept),),
+        in_place_bytes=(forward - beside) * tokens * rows,
         collectives=(Collective(CollectiveKind.ALL_REDUCE, Axis.TP, tokens * FP32_BYTES, forward=LOSS_REDUCTIONS, backward=0),),
     )

@@ -31,6 +31,12 @@ def layer_kinds(card: ModelCard) -> tuple[LayerKind, ...]:
     return tuple(LayerKind(card.is_moe(layer), card.is_windowed(layer)) for layer in range(card.num_layers))
 
 
+@lru_cache(maxsize=256)
+def distinct_kinds(card: ModelCard) -> tuple[LayerKind, ...]:
+    """Each kind of layer that the model has, once, in a fixed order."""
+    return tuple(sorted(set(layer_kinds(card))))
+
+
 def layer_operators(card: ModelCard, kind: LayerKind, columns: Columns) -> tuple[Operator, ...]:
     """Operators of one layer, in forward order, on one GPU for one microbatch.
 

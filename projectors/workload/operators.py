@@ -35,6 +35,7 @@ class Module(StrEnum):
     RESIDUAL = "residual"
     EMBEDDING = "embedding"
     HEAD = "head"
+    LOSS = "loss"
     MTP = "mtp"
 
 
@@ -163,6 +164,7 @@ class Operator:
     stream_forward: Quantity = 0               # HBM bytes read and written in the forward pass (STREAM only)
     stream_backward: Quantity = 0
     saved: tuple[Tensor, ...] = ()             # kept for backward when nothing is recomputed
+    in_place_bytes: Quantity = 0               # part of its inputs, outputs and their gradients that needs no memory of its own
     collectives: tuple[Collective, ...] = ()
 
     @property
@@ -170,6 +172,18 @@ class Operator:
         if self.gemm is not None:
             return self.gemm.flops
         return self.attention.flops if self.attention is not None else 0
+
+    def transient_bytes(self, element_bytes: int) -> Quantity:
+        """Bytes alive only while the backward pass runs it: the gradients of its output and of its input."""
+        if self.gemm is not None:
+            passing: Quantity = self.gemm.batch * self.gemm.m * (self.gemm.n + self.gemm.k) * element_bytes
+        elif self.attention is not None:
+            core = self.attention
+            per_token = (core.heads + core.kv_heads) * (core.dim_qk + core.dim_v)
+            passing = core.batch * core.queries * per_token * element_bytes
+        else:
+            passing = self.stream_forward
+        return passing - self.in_place_bytes
 
     @property
     def parameters(self) -> Quantity:

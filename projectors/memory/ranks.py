@@ -1,0 +1,177 @@
+"""Peak bytes of one GPU of every pipeline rank, by component, for one recipe or many.
+
+Everything is a product of what a part needs and how often a virtual stage holds it; arrays are [ranks, n].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projectors.columns import Columns, Quantity
+from projectors.inputs.hardware import GIB, MIB, HardwareProfile
+from projectors.inputs.model_card import ModelCard
+from projectors.inputs.recipe import MoeDispatch, Recompute
+from projectors.memory.parts import Floats, Parts, part_counts, recomputed_counts
+from projectors.memory.state import FP8_CASTS_PER_WEIGHT, shard_sizes, state_bytes
+from projectors.pipeline import live_chunks
+from projectors.results import MemoryComponent
+from projectors.stages import StagePlan
+
+PREFETCHED_LAYERS = 2
+"""Sharded parameters gathered at a time: the layer in use and the next one (PyTorch FSDP2 prefetches one)."""
+
+PIPELINE_BUFFERS = 2
+"""Boundary tensors beside the saved ones: one activation and one gradient being received."""
+
+DEEPEP_BUFFER_COPIES = 4
+"""DeepEP's send and receive buffers, each for twice the mean of the token copies (Primus, facts 1.8)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankBytes:
+    """Bytes by component, [ranks, n], and what the activations consist of."""
+
+    components: dict[MemoryComponent, Floats]
+    in_flight: Floats           # microbatch equivalents live at the peak
+    live: NDArray[np.int64]     # [ranks, chunks, n]: live microbatches of each chunk at the peak
+    dense_parameters: Floats
+    expert_parameters: Floats
+
+    @property
+    def total(self) -> Floats:
+        return sum(self.components.values(), start=np.zeros_like(self.in_flight))
+
+
+def rank_bytes(card: ModelCard, hardware: HardwareProfile, columns: Columns, plan: StagePlan, parts: Parts) -> RankBytes:
+    """Peak bytes per pipeline rank. The recipe must be legal: degrees divide what they split."""
+    counts = part_counts(plan)
+    dense, expert, matrices = (
+        _by_rank(plan, counts @ values) for values in (parts.dense_parameters, parts.expert_parameters, parts.matrix_parameters)
+    )
+    parameters, gradients, optimizer = _model_state(columns, dense, expert, matrices)
+    saved, recompute_transient = _saved(columns, plan, parts, counts)
+    activations, logits, live = _at_peak(columns, plan, saved, counts @ parts.logits)
+    held = counts > 0
+    transient = _largest_by_rank(plan, held, parts.transient) + recompute_transient
+    buffers = _communication_buffers(card, hardware, columns, plan, parts, held, dense.shape)
+    allocated = parameters + gradients + optimizer + activations + logits + buffers + transient
+    framework = hardware.framework
+    overhead = framework.context_gib * GIB + framework.workspace_mib * MIB + framework.fragmentation * allocated
+    components = {
+        MemoryComponent.PARAMETERS: parameters,
+        MemoryComponent.GRADIENTS: gradients,
+        MemoryComponent.OPTIMIZER: optimizer,
+        MemoryComponent.ACTIVATIONS: activations,
+        MemoryComponent.LOGITS: logits,
+        MemoryComponent.COMMUNICATION_BUFFERS: buffers,
+        MemoryComponent.TEMPORARY: transient,
+        MemoryComponent.FRAMEWORK: overhead,
+    }
+    return RankBytes(components, live.sum(axis=1) / plan.chunks, live, dense, expert)
+
+
+def _model_state(columns: Columns, dense: Floats, expert: Floats, matrices: Floats) -> tuple[Floats, Floats, Floats]:
+    """Weights (with fp8 casts), gradients and optimizer state of each rank after sharding."""
+    each = state_bytes(columns)
+    dense_shards, expert_shards = shard_sizes(columns)
+    sharding = columns.sharding
+
+    def sharded(dense_elements: Floats, expert_elements: Floats, on: bool) -> Floats:
+        return dense_elements / dense_shards + expert_elements / expert_shards if on else dense_elements + expert_elements
+
+    weights = each.weight * sharded(dense, expert, sharding.parameters)
+    casts = FP8_CASTS_PER_WEIGHT * (matrices if columns.fp8 and not sharding.parameters else np.zeros_like(matrices))
+    gradients = each.gradient * sharded(dense, expert, sharding.gradients)
+    dense_matrices = np.maximum(matrices - expert, 0)
+    moments = each.matrix_moments * sharded(dense_matrices, expert, sharding.optimizer) + each.other_moments * sharded(
+        dense - dense_matrices, np.zeros_like(expert), sharding.optimizer
+    )
+    optimizer = (each.master * sharded(dense, expert, sharding.optimizer) + moments) * (1 - columns.offload_optimizer)
+    return weights + casts, gradients, optimizer
+
+
+def _saved(columns: Columns, plan: StagePlan, parts: Parts, counts: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Bytes that each virtual stage keeps of one microbatch, [V, n], and what recompute needs again in backward, [ranks, n]."""
+    if columns.recompute is not Recompute.FULL:
+        dropped = parts.saved_in_full - parts.saved
+        return counts @ parts.saved, _largest_by_rank(plan, counts > 0, dropped)
+    again = recomputed_counts(plan, columns)
+    only_input = parts.saved - parts.input
+    return counts @ parts.saved - again @ only_input, _largest_by_rank(plan, again > 0, only_input)
+
+
+def _at_peak(columns: Columns, plan: StagePlan, saved: Floats, logits: Floats) -> tuple[Floats, Floats, NDArray[np.int64]]:
+    """Activations, logits and live microbatches per chunk at each rank's peak.
+
+    The order of passes decides which chunks can be live together; the peak is the dearest of these sets.
+    """
+    stages = plan.stages_of
+    saved_chunks, logit_chunks = saved[stages], logits[stages]  # [ranks, chunks, n]
+    recipes = saved.shape[1]
+    activations = np.empty((plan.ranks, recipes))
+    kept_logits = np.empty((plan.ranks, recipes))
+    live = np.empty((plan.ranks, plan.chunks, recipes), dtype=np.int64)
+    microbatches = np.broadcast_to(np.asarray(columns.microbatches), (recipes,))
+    for number in np.unique(microbatches):
+        chosen = np.flatnonzero(microbatches == number)
+        for rank, sets in enumerate(live_chunks(columns.schedule, plan.ranks, plan.chunks, int(number))):
+            kept = sets @ saved_chunks[rank][:, chosen]
+            of_logits = sets @ logit_chunks[rank][:, chosen]
+            dearest = np.argmax(kept + of_logits, axis=0)
+            column = np.arange(len(chosen))
+            activations[rank, chosen] = kept[dearest, column]
+            kept_logits[rank, chosen] = of_logits[dearest, column]
+            live[rank][:, chosen] = sets[dearest].T
+    return activations, kept_logits, live
+
+
+def _communication_buffers(
+    card: ModelCard,
+    hardware: HardwareProfile,
+    columns: Columns,
+    plan: StagePlan,
+    parts: Parts,
+    held: NDArray[np.bool_],
+    shape: tuple[int, ...],
+) -> Floats:
+    """Collective-library buffers of every communicator, pipeline receive buffers, DeepEP buffers, gathered shards."""
+    element = columns.activation_bytes
+    boundary: Quantity = columns.tokens_sp * card.hidden_size * element
+    buffers = np.zeros(shape)
+    buffers += communicators(columns) * hardware.framework.communicator_mib * MIB
+    if plan.ranks > 1:
+        buffers += PIPELINE_BUFFERS * boundary
+    if card.moe and columns.moe_dispatch not in (MoeDispatch.ALLTOALL, MoeDispatch.ALLGATHER):
+        buffers += DEEPEP_BUFFER_COPIES * card.moe.top_k * boundary * (np.asarray(columns.ep) > 1)
+    largest = _largest_by_rank(plan, held, parts.dense_parameters + parts.expert_parameters)
+    if columns.sharding.parameters:
+        buffers += PREFETCHED_LAYERS * largest * columns.weight_bytes
+    if columns.sharding.gradients:
+        buffers += largest * state_bytes(columns).gradient
+    return buffers
+
+
+def communicators(columns: Columns) -> Quantity:
+    """Communicators that one GPU opens: the world, and each group with more than one member (two for the pipeline: to
+    the next rank and to the previous one)."""
+    groups = (columns.tp, columns.cp, columns.ep, columns.etp, columns.dp * columns.cp, columns.expert_dp)
+    opened: Quantity = 1 if columns.gpus > 1 else 0
+    for size in groups:
+        opened = opened + (np.asarray(size) > 1)
+    return opened + (2 if columns.pp > 1 else 0)
+
+
+def _by_rank(plan: StagePlan, values: Floats) -> Floats:
+    """Sum over the chunks of each rank: [V, n] to [ranks, n]."""
+    summed: Floats = values[plan.stages_of].sum(axis=1)
+    return summed
+
+
+def _largest_by_rank(plan: StagePlan, held: NDArray[np.bool_], values: Floats) -> Floats:
+    """Largest value among the parts that a rank holds: [V, P] and [P, n] to [ranks, n]."""
+    held_by_rank = held[plan.stages_of].any(axis=1)  # [ranks, P]
+    largest: Floats = np.where(held_by_rank[:, :, None], values[None], 0.0).max(axis=1)
+    return largest

@@ -1,0 +1,80 @@
+"""One projection: legality, memory, time, pipeline. The engine's front door."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from projectors.columns import Columns, columns_of
+from projectors.inputs.cluster import ClusterSpec
+from projectors.inputs.model_card import ModelCard
+from projectors.inputs.recipe import Recipe, Schedule
+from projectors.inputs.study import Study
+from projectors.legality import violations, warnings
+from projectors.memory import memory_breakdown
+from projectors.pipeline import applicable
+from projectors.results import Projection
+from projectors.stages import stage_plan
+from projectors.step import StepResult, project_step
+from projectors.workload.parameters import model_parameters
+
+
+def project_study(study: Study) -> Projection:
+    """The projection of a study, with its memory margin."""
+    return project(study.model, study.cluster, study.recipe, memory_margin=study.search.memory_margin)
+
+
+def project(card: ModelCard, cluster: ClusterSpec, recipe: Recipe, *, memory_margin: float) -> Projection:
+    """Memory and throughput of one recipe of one model on one cluster.
+
+    An illegal recipe is answered with its violations and nothing else. `memory_margin` is the part of each device's
+    capacity that must stay free for the recipe to count as feasible. Schedule `auto` becomes the fastest applicable
+    schedule that fits, or the smallest one when none does.
+    """
+    broken = violations(card, cluster, recipe)
+    columns = columns_of(recipe, cluster)
+    empty = Projection(
+        violations=broken,
+        warnings=warnings(card, cluster, recipe),
+        gpus=cluster.gpus,
+        dp=int(columns.dp),
+        microbatches=0 if broken else int(columns.microbatches),
+    )
+    if broken:
+        return empty
+    candidates = [_with_schedule(empty, card, cluster, recipe, option, memory_margin) for option in _schedules(columns)]
+    return min(candidates, key=_preference)
+
+
+def _schedules(columns: Columns) -> list[Columns]:
+    """The recipe under each schedule that it leaves open."""
+    if columns.schedule is not Schedule.AUTO:
+        return [columns]
+    chosen = [
+        schedule
+        for schedule in Schedule
+        if schedule is not Schedule.AUTO and applicable(schedule, columns.pp, columns.vpp, int(columns.microbatches)) is None
+    ]
+    return [replace(columns, schedule=schedule) for schedule in chosen]
+
+
+def _with_schedule(
+    empty: Projection, card: ModelCard, cluster: ClusterSpec, recipe: Recipe, columns: Columns, memory_margin: float
+) -> Projection:
+    plan = stage_plan(card, columns)
+    step: StepResult = project_step(card, cluster, recipe, columns, plan)
+    return replace(
+        empty,
+        parameters=model_parameters(card),
+        memory=memory_breakdown(card, cluster.hardware, columns, plan, memory_margin),
+        step=step.step,
+        throughput=step.throughput,
+        timeline=step.timeline,
+        operators=step.operators,
+    )
+
+
+def _preference(projection: Projection) -> tuple[bool, float]:
+    """Fitting before not fitting; then the faster, or when nothing fits the smaller."""
+    assert projection.memory is not None and projection.step is not None
+    fits = projection.memory.feasible
+    return not fits, projection.step.seconds if fits else projection.memory.peak_bytes
