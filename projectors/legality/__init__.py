@@ -1,0 +1,7 @@
+"""Every rule that a recipe must satisfy on a model and a cluster, each with its reason in words."""
+
+from projectors.legality.advice import warnings
+from projectors.legality.check import RULES, is_legal, legal_values, open_schedules, violations
+from projectors.legality.rule import Rule, Violation
+
+__all__ = ["RULES", "Rule", "Violation", "is_legal", "legal_values", "open_schedules", "violations", "warnings"]

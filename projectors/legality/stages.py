@@ -1,0 +1,97 @@
+"""Rules of the pipeline: layers over virtual stages, and which schedule runs them."""
+
+from __future__ import annotations
+
+from projectors.inputs.recipe import Recompute, Schedule
+from projectors.legality.rule import Condition, Situation, rule
+from projectors.pipeline import applicable
+
+SCHEDULES = tuple(schedule for schedule in Schedule if schedule is not Schedule.AUTO)
+
+
+@rule("recipe.vpp", "recipe.pp", reason="vpp is {r.vpp} and pp is 1: virtual stages interleave pipeline ranks, and there is one")
+def virtual_stages_need_a_pipeline(s: Situation) -> Condition:
+    """Megatron-Core: the interleaved schedule needs more than one pipeline rank (`get_forward_backward_func`)."""
+    return s.recipe.vpp == 1 or s.recipe.pp > 1
+
+
+@rule(
+    "recipe.vpp", "recipe.pp", "model.num_layers",
+    reason="pp x vpp = {r.pp} x {r.vpp} = {s.virtual_stages} virtual stages are more than the {card.num_layers} layers; "
+    "state stage_layers if some are to stay empty",
+)
+def layers_reach_every_stage(s: Situation) -> Condition:
+    """Every virtual stage has at least one layer. The count need not divide: DeepSeek-V3 trains 61 layers on 16 ranks
+    (arXiv:2412.19437, section 3.2)."""
+    return s.recipe.stage_layers is not None or s.virtual_stages <= s.card.num_layers
+
+
+@rule(
+    "recipe.stage_layers", "recipe.pp", "recipe.vpp",
+    reason="stage_layers has {s.stages_stated} entries, pp x vpp = {r.pp} x {r.vpp} needs {s.virtual_stages}",
+)
+def stage_layers_name_every_stage(s: Situation) -> Condition:
+    """One count per virtual stage (the study's own format; Megatron-Core's `pipeline_model_parallel_layout` alike)."""
+    return s.recipe.stage_layers is None or len(s.recipe.stage_layers) == s.virtual_stages
+
+
+@rule(
+    "recipe.stage_layers", "model.num_layers",
+    reason="stage_layers adds up to {s.layers_stated}, {card.name} has {card.num_layers} layers",
+)
+def stage_layers_hold_the_model(s: Situation) -> Condition:
+    """Each layer stands on exactly one virtual stage."""
+    return s.recipe.stage_layers is None or sum(s.recipe.stage_layers) == s.card.num_layers
+
+
+def _schedule_faults(s: Situation) -> str:
+    faults = [f"{schedule.value}: {_fault(s, schedule)}" for schedule in _options(s)]
+    return "; ".join(faults)
+
+
+@rule("recipe.vpp", "recipe.gbs", "recipe.schedule", "recipe.mbs", reason=_schedule_faults)
+def schedule_fits(s: Situation) -> Condition:
+    """What each schedule demands of ranks, chunks and microbatches: `projectors.pipeline.applicable`, with its sources."""
+    return any(_fault(s, schedule) is None for schedule in _options(s))
+
+
+def _options(s: Situation) -> tuple[Schedule, ...]:
+    return SCHEDULES if s.recipe.schedule is Schedule.AUTO else (s.recipe.schedule,)
+
+
+def _fault(s: Situation, schedule: Schedule) -> str | None:
+    microbatches = int(s.microbatches)
+    if microbatches < 1:
+        return None  # the batch is at fault, and its own rule says so
+    return applicable(schedule, s.recipe.pp, s.recipe.vpp, microbatches)
+
+
+@rule(
+    "recipe.schedule", "recipe.pp",
+    reason="{r.schedule.value} splits the backward pass to fill the pipeline's bubble, and pp is 1: there is no bubble, only "
+    "activations that stay longer",
+)
+def split_backward_needs_a_pipeline(s: Situation) -> Condition:
+    """The zero-bubble schedules are defined on several ranks (arXiv:2401.10241, section 2)."""
+    return s.recipe.pp > 1 or not s.recipe.schedule.splits_backward
+
+
+@rule(
+    "recipe.recompute", "recipe.schedule",
+    reason="recompute {r.recompute.value} with {r.schedule.value}: weight gradients that run later need the recomputed "
+    "inputs, which would have to be kept until then",
+)
+def recompute_needs_a_whole_backward(s: Situation) -> Condition:
+    """Primus refuses recompute with schedules that split off the weight gradients: they pin the recomputed inputs."""
+    return s.recipe.recompute is Recompute.NONE or not s.recipe.schedule.splits_backward
+
+
+RULES = (
+    virtual_stages_need_a_pipeline,
+    layers_reach_every_stage,
+    stage_layers_name_every_stage,
+    stage_layers_hold_the_model,
+    schedule_fits,
+    split_backward_needs_a_pipeline,
+    recompute_needs_a_whole_backward,
+)
