@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -14,6 +14,13 @@ MOST_WIDTH = 1_000_000
 MOST_EXPERTS = 100_000
 MOST_VOCABULARY = 100_000_000
 MOST_SEQUENCE = 100_000_000
+
+
+INDEXED_RATIO = 4
+"""Tokens per compressed entry of DeepSeek-V4's compressed sparse attention (CSA): an indexer picks entries per query."""
+
+HEAVY_RATIO = 128
+"""Tokens per compressed entry of its heavily compressed attention (HCA): a query sees every earlier entry."""
 
 
 class Activation(StrEnum):
@@ -72,8 +79,17 @@ class CompressedAttention(Frozen):
     index_head_dim: int = quantity(says="Width of an indexer head", least=1, most=MOST_WIDTH)
     index_topk: int = quantity(says="Compressed entries that the indexer keeps for a query", least=1, most=MOST_SEQUENCE)
     hyper_connections: int = quantity(says="Parallel residual streams (manifold hyper-connections)", least=1, most=64)
-    compress_ratios: tuple[int, ...] = Field(description="Per layer: 0 window only, 4 indexed compression, 128 heavy compression")
-    hash_layers: int = quantity(0, says="First layers routed by token hash instead of a learned router", least=0, most=MOST_LAYERS)
+    compress_ratios: tuple[int, ...] = Field(
+        description="Tokens per compressed entry of each layer: 0 window only, 4 picked by an indexer (CSA), 128 heavy (HCA)"
+    )
+    hash_layers: int = quantity(0, says="First layers whose experts a table picks by token number", least=0, most=MOST_LAYERS)
+
+    @model_validator(mode="after")
+    def _known_ratios(self) -> Self:
+        for layer, ratio in enumerate(self.compress_ratios):
+            if ratio not in (0, INDEXED_RATIO, HEAVY_RATIO):
+                raise ValueError(f"compress_ratios of layer {layer} is {ratio}, allowed is 0, {INDEXED_RATIO} or {HEAVY_RATIO}")
+        return self
 
 
 class MixtureOfExperts(Frozen):
@@ -131,6 +147,15 @@ class PublishedParameters(Frozen):
     source: str | None = None
 
 
+def _head_dim(fields: dict[str, Any]) -> int:
+    """hidden_size / num_attention_heads, as the contract states; 0, which no card may have, when that is no whole number.
+
+    A default, not a validator before the model: that would make pydantic read the JSON's lists as Python lists and refuse them.
+    """
+    hidden, heads = fields["hidden_size"], fields["num_attention_heads"]
+    return hidden // heads if hidden % heads == 0 else 0
+
+
 class ModelCard(Frozen):
     """Architecture of a decoder-only transformer."""
 
@@ -140,7 +165,10 @@ class ModelCard(Frozen):
     ffn_hidden_size: int = quantity(says="Dense MLP width, per branch when gated", title="FFN size", least=1, most=MOST_WIDTH)
     num_attention_heads: int = quantity(says="Query heads", title="Heads", least=1, most=MOST_WIDTH)
     num_query_groups: int = quantity(says="Key/value heads: equal to heads for MHA, 1 for MQA", title="KV heads", least=1, most=MOST_WIDTH)
-    head_dim: int = quantity(says="Width of one attention head", least=1, most=MOST_WIDTH)
+    head_dim: int = Field(
+        default_factory=_head_dim, description="Width of one attention head; left out = hidden_size / num_attention_heads",
+        ge=1, le=MOST_WIDTH, json_schema_extra={"unit": "", "advanced": False},
+    )
     vocab_size: int = quantity(says="Rows of the embedding before padding", title="Vocabulary", least=1, most=MOST_VOCABULARY)
     tied_embeddings: bool = quantity(False, says="Input embedding and output head share one weight")
     mla: LatentAttention | None = quantity(None, says="Multi-head latent attention; null = ordinary heads")
@@ -163,18 +191,6 @@ class ModelCard(Frozen):
     published: PublishedParameters = PublishedParameters()
     sources: tuple[str, ...] = Field((), description="Where the figures of the card come from")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _default_head_dim(cls, data: object) -> object:
-        """`head_dim` left out means hidden_size / num_attention_heads, as the contract states."""
-        if isinstance(data, dict) and data.get("head_dim") is None:
-            hidden, heads = data.get("hidden_size"), data.get("num_attention_heads")
-            if isinstance(hidden, int) and isinstance(heads, int) and heads > 0:
-                if hidden % heads:
-                    raise ValueError(f"head_dim is left out and hidden_size {hidden} is not a multiple of num_attention_heads {heads}; state head_dim")
-                return {**data, "head_dim": hidden // heads}
-        return data
-
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.num_attention_heads % self.num_query_groups:
@@ -185,9 +201,24 @@ class ModelCard(Frozen):
             outside = [layer for layer in self.moe.moe_layers if not 0 <= layer < self.num_layers]
             if outside:
                 raise ValueError(f"moe.moe_layers names layer {outside[0]}, allowed is 0 to {self.num_layers - 1}")
-        if self.compressed_attention and len(self.compressed_attention.compress_ratios) != self.num_layers:
-            raise ValueError(f"compress_ratios has {len(self.compressed_attention.compress_ratios)} entries, allowed is one per layer ({self.num_layers})")
+        if self.compressed_attention:
+            self._consistent_compression(self.compressed_attention)
         return self
+
+    def _consistent_compression(self, compressed: CompressedAttention) -> None:
+        if len(compressed.compress_ratios) != self.num_layers:
+            raise ValueError(f"compress_ratios has {len(compressed.compress_ratios)} entries, allowed is one per layer ({self.num_layers})")
+        if self.sliding_window is None or self.sliding_window.pattern != "all":
+            raise ValueError('compressed_attention needs sliding_window with pattern "all": every layer attends to a window')
+        if self.num_query_groups != 1:
+            raise ValueError(f"num_query_groups is {self.num_query_groups}, allowed with compressed_attention is 1 (one shared KV head)")
+        if self.num_attention_heads % compressed.o_groups:
+            raise ValueError(f"o_groups is {compressed.o_groups}, allowed are divisors of num_attention_heads = {self.num_attention_heads}")
+
+    @property
+    def residual_width(self) -> int:
+        """Features of a token between layers: hidden_size, times the parallel streams of hyper-connections."""
+        return self.hidden_size * (self.compressed_attention.hyper_connections if self.compressed_attention else 1)
 
     def is_moe(self, layer: int) -> bool:
         """Whether layer (from 0) has experts.
