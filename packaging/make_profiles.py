@@ -18,16 +18,27 @@ import yaml
 HERE = Path(__file__).parent
 MIB_PER_GIB = 1024
 RENAMED = {
-    "a100_sxm_40gb": "a100-40gb", "a100_sxm_80gb": "a100-80gb", "h100_sxm": "h100", "h800_sxm": "h800", "h200_sxm": "h200",
-    "b200_sxm": "b200", "b300_sxm": "b300", "rtx_a6000": "a6000",
+    "a100_sxm_40gb": "a100-40gb",
+    "a100_sxm_80gb": "a100-80gb",
+    "h100_sxm": "h100",
+    "h800_sxm": "h800",
+    "h200_sxm": "h200",
+    "b200_sxm": "b200",
+    "b300_sxm": "b300",
+    "rtx_a6000": "a6000",
 }
-NOT_SHIPPED = ("tpu_v5p",)      # a torus of chips with two cores each: neither the tiers nor the tile model describe it
-DIES = {"mi250x": 2}            # dies that are devices of their own; the data states the whole module
+NOT_SHIPPED = ("tpu_v5p",)  # a torus of chips with two cores each: neither the tiers nor the tile model describe it
+DIES = {"mi250x": 2}  # dies that are devices of their own; the data states the whole module
 MX_ARCHITECTURES = ("CDNA4", "Blackwell", "Blackwell Ultra")
-FLOP_PER_CLOCK_AND_SM = {"Hopper": 4096, "Blackwell Ultra": 8192}     # dense bf16; for clocks that the data leaves out
+FLOP_PER_CLOCK_AND_SM = {"Hopper": 4096, "Blackwell Ultra": 8192}  # dense bf16; for clocks that the data leaves out
 PATTERNS = {
-    "llama4_scout": "3:1", "llama4_maverick": "3:1", "gpt_oss_20b": "alternating", "gpt_oss_120b": "alternating",
-    "gemma2_27b": "alternating", "gemma3_27b": "5:1", "phi3_mini": "all",
+    "llama4_scout": "3:1",
+    "llama4_maverick": "3:1",
+    "gpt_oss_20b": "alternating",
+    "gpt_oss_120b": "alternating",
+    "gemma2_27b": "alternating",
+    "gemma3_27b": "5:1",
+    "phi3_mini": "all",
 }
 ACTIVATIONS = {"clamped swiglu": "swiglu", "geglu": "geglu", "squared_relu": "relu2"}
 
@@ -53,14 +64,20 @@ def main(data: Path, out: Path) -> None:
     for name in figures["clusters"]:
         device, _, size = name.rpartition("-")
         nodes, per_node = size.split("x")
-        write(out / "clusters" / f"{name}.yaml", {"name": name, "hardware": device, "nodes": int(nodes), "gpus_per_node": int(per_node), "network": None}, "")
+        write(
+            out / "clusters" / f"{name}.yaml",
+            {"name": name, "hardware": device, "nodes": int(nodes), "gpus_per_node": int(per_node), "network": None},
+            "",
+        )
 
 
 def read(path: Path) -> Any:
+    """One YAML file."""
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
 def write(path: Path, profile: dict[str, Any], origin: str) -> None:
+    """One profile, with a line that says where it comes from."""
     path.parent.mkdir(parents=True, exist_ok=True)
     head = f"# Made by packaging/make_profiles.py from data/{origin}; change it there.\n" if origin else ""
     path.write_text(head + yaml.dump(profile, Dumper=_Dumper, sort_keys=False, width=150, allow_unicode=True), encoding="utf-8")
@@ -91,7 +108,9 @@ def card(key: str, entry: dict[str, Any]) -> dict[str, Any]:
         "moe": mixture(moe) if moe else None,
         "sliding_window": window(key, entry),
         "mtp_layers": entry["mtp_layers"],
-        "activation": next((ours for theirs, ours in ACTIVATIONS.items() if entry["activation"].startswith(theirs)), entry["activation"]),
+        "activation": next(
+            (ours for theirs, ours in ACTIVATIONS.items() if entry["activation"].startswith(theirs)), entry["activation"]
+        ),
         "norm": "layernorm" if entry["norm"].startswith("LayerNorm") else "rmsnorm",
         "norms_per_layer": entry["norms_per_layer"],
         "qkv_bias": entry["qkv_bias"],
@@ -109,6 +128,7 @@ def card(key: str, entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def mixture(moe: dict[str, Any]) -> dict[str, Any]:
+    """Routed and shared experts."""
     keys = ("num_experts", "top_k", "moe_ffn_hidden_size", "shared_ffn_hidden_size", "first_k_dense", "layer_freq")
     return {key: moe[key] for key in keys}
 
@@ -120,6 +140,7 @@ def window(key: str, entry: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def compressed(v4: dict[str, Any], moe: dict[str, Any]) -> dict[str, Any]:
+    """DeepSeek-V4's attention."""
     keys = ("q_lora_rank", "o_lora_rank", "o_groups", "qk_rope_head_dim", "index_n_heads", "index_head_dim", "index_topk")
     return {
         **{key: v4[key] for key in keys},
@@ -161,17 +182,42 @@ def network(name: str, entry: dict[str, Any], nodes: dict[str, Any], latency: di
     tiers = []
     if "node_tier" in entry:
         bandwidth, topology, hop, fraction, basis = entry["node_tier"]
-        tiers.append({
-            "name": "rack" if entry["gpus"] > 8 else "node", "size": entry["gpus"], "bandwidth_gb_s": bandwidth, "latency_us": latency[hop][0],
-            "topology": topology, "efficiency": fraction,
-            "sources": {"bandwidth_gb_s": f"{node.get('scale_up', 'PCIe')} ({told})", "latency_us": latency[hop][1], "efficiency": basis},
-        })
+        tiers.append(
+            {
+                "name": "rack" if entry["gpus"] > 8 else "node",
+                "size": entry["gpus"],
+                "bandwidth_gb_s": bandwidth,
+                "latency_us": latency[hop][0],
+                "topology": topology,
+                "efficiency": fraction,
+                "in_network_efficiency": entry.get("in_network", [None])[0],
+                "sources": {
+                    "bandwidth_gb_s": f"{node.get('scale_up', 'PCIe')} ({told})",
+                    "latency_us": latency[hop][1],
+                    "efficiency": basis,
+                },
+            }
+        )
+        if "in_switch" in entry:
+            tiers[0]["in_network_efficiency"], tiers[0]["sources"]["in_network_efficiency"] = entry["in_switch"]
     bandwidth, cards, hop, fraction, basis = entry["fabric"]
-    tiers.append({
-        "name": "fabric", "size": None, "bandwidth_gb_s": bandwidth, "latency_us": latency[hop][0], "topology": "switch",
-        "oversubscription": 1.0, "nics_per_node": cards, "efficiency": fraction,
-        "sources": {"bandwidth_gb_s": f"{node.get('nic', 'assumption, see efficiency')} ({told})", "latency_us": latency[hop][1], "efficiency": basis},
-    })
+    tiers.append(
+        {
+            "name": "fabric",
+            "size": None,
+            "bandwidth_gb_s": bandwidth,
+            "latency_us": latency[hop][0],
+            "topology": "switch",
+            "oversubscription": 1.0,
+            "nics_per_node": cards,
+            "efficiency": fraction,
+            "sources": {
+                "bandwidth_gb_s": f"{node.get('nic', 'assumption, see efficiency')} ({told})",
+                "latency_us": latency[hop][1],
+                "efficiency": basis,
+            },
+        }
+    )
     notes = [node[key] for key in ("variants", "per_gpu_note") if node.get(key)]
     return {"name": name, "title": entry["title"], "tiers": tiers, "notes": notes, "sources": {"tiers": told}}
 
@@ -180,15 +226,23 @@ def typical_gemm(entry: dict[str, Any]) -> dict[str, Any]:
     """Median over shapes with m, n, k >= 4096 of the newest TRT-LLM rows, which the data calls the conservative set."""
     rows = [row for row in (entry.get("measured_gemm_aic") or {}).get("rows", []) if row["backend"].startswith("trtllm")]
     newest = max((row["backend"] for row in rows), key=_version, default=None)
-    return {row["dtype"]: (round(row["median_pct"] / 100, 3), f"median of {row['shapes']} shapes with m, n, k >= 4096, {row['backend']} (aiconfigurator gemm_perf); best shape {row['best_pct'] / 100:.3f}")
-            for row in rows if row["backend"] == newest}
+    return {
+        row["dtype"]: (
+            round(row["median_pct"] / 100, 3),
+            f"median of {row['shapes']} shapes with m, n, k >= 4096, {row['backend']} (aiconfigurator gemm_perf); best shape {row['best_pct'] / 100:.3f}",
+        )
+        for row in rows
+        if row["backend"] == newest
+    }
 
 
 def _version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", text))
 
 
-def hardware(name: str, entry: dict[str, Any], keys: dict[str, str], figures: dict[str, Any], medians: dict[str, Any]) -> dict[str, Any]:
+def hardware(
+    name: str, entry: dict[str, Any], keys: dict[str, str], figures: dict[str, Any], medians: dict[str, Any]
+) -> dict[str, Any]:
     """A hardware profile; every figure has an entry in `sources`."""
     dies = DIES.get(name, 1)
     memory, peak = entry["memory"], entry["peak_tflops_dense"]
@@ -199,7 +253,7 @@ def hardware(name: str, entry: dict[str, Any], keys: dict[str, str], figures: di
         if value is None:
             return None
         if isinstance(value, str):
-            value = float(re.match(r"[\d.]+", value)[0])        # type: ignore[index]
+            value = float(re.match(r"[\d.]+", value)[0])  # type: ignore[index]
         told = [keys.get(key, key) for key in (item.get("src") or [])] if isinstance(item, dict) else []
         sources[field] = "; ".join(told) + (" (half of the module)" if scale != 1 else "") if told else "data/gpus.yaml"
         return round(value * scale, 4)
@@ -214,11 +268,15 @@ def hardware(name: str, entry: dict[str, Any], keys: dict[str, str], figures: di
     peaks["fp4"] = figure("peak_tflops.fp4", peak.get("fp4"), half)
     seen = memory.get("torch_total_MiB", {}).get("v") or memory.get("nvidia_smi_MiB", {}).get("v")
     if seen:
-        sources["usable_memory_gib"] = f"total memory as torch or nvidia-smi reports it ({seen} MiB{'; per die' if dies > 1 else ''}), data/gpus.yaml"
+        sources["usable_memory_gib"] = (
+            f"total memory as torch or nvidia-smi reports it ({seen} MiB{'; per die' if dies > 1 else ''}), data/gpus.yaml"
+        )
     units = figure("compute_units", entry.get("compute_units"), half)
     clock = figure("clock_mhz", entry.get("clock_mhz"))
     usual, per_node = figures["network_of"][name]
-    units, clock, l2 = _filled(name, architecture, units, clock, figure("l2_mib", entry.get("l2_MiB"), half), peaks["bf16"], sources)
+    units, clock, l2 = _filled(
+        name, architecture, units, clock, figure("l2_mib", entry.get("l2_MiB"), half), peaks["bf16"], sources
+    )
     vendor = entry["vendor"]
     profile = {
         "name": name,
@@ -240,15 +298,26 @@ def hardware(name: str, entry: dict[str, Any], keys: dict[str, str], figures: di
         "framework": framework(vendor, architecture, figures["framework"], sources),
         "usual_gpus_per_node": per_node,
         "usual_network": usual,
-        "measured": [row for item in entry["measured"] if (row := {key: value for key, value in item.items() if not isinstance(value, (dict, list))})],
-        "notes": [*entry.get("notes", []), *(["The data states the whole module; this profile is one of its two dies."] if dies > 1 else [])],
+        "measured": [
+            row
+            for item in entry["measured"]
+            if (row := {key: value for key, value in item.items() if not isinstance(value, (dict, list))})
+        ],
+        "notes": [
+            *entry.get("notes", []),
+            *(["The data states the whole module; this profile is one of its two dies."] if dies > 1 else []),
+        ],
         "sources": sources,
     }
-    sources["gemm_tile"] = "largest output tile of a library GEMM: 256x256 that Primus searches on CDNA (facts 4.1), 128x256 of CUTLASS and cuBLAS otherwise"
+    sources["gemm_tile"] = (
+        "largest output tile of a library GEMM: 256x256 that Primus searches on CDNA (facts 4.1), 128x256 of CUTLASS and cuBLAS otherwise"
+    )
     return profile
 
 
-def _filled(name: str, architecture: str, units: Any, clock: Any, l2: Any, bf16: float, sources: dict[str, str]) -> tuple[Any, Any, Any]:
+def _filled(
+    name: str, architecture: str, units: Any, clock: Any, l2: Any, bf16: float, sources: dict[str, str]
+) -> tuple[Any, Any, Any]:
     """Units, clock and L2 that the data leaves out: H800's are the H100's, a clock follows from the peak."""
     if name == "h800":
         for field in ("compute_units", "clock_mhz", "l2_mib"):
@@ -262,6 +331,7 @@ def _filled(name: str, architecture: str, units: Any, clock: Any, l2: Any, bf16:
 
 
 def sourced(sources: dict[str, str], field: str, pair: list[Any]) -> Any:
+    """A figure, its source noted under `field`."""
     sources[field] = pair[1]
     return pair[0]
 
@@ -283,9 +353,13 @@ def efficiency(name: str, figures: dict[str, Any], medians: dict[str, Any], sour
                 return medians[device][form]
             row = figures["gemm"].get(device)
             return row and (row[position], row[2])
+
         return own_or(find)
 
-    values = {"gemm_bf16": gemm("bf16", 0), "gemm_fp8": gemm("fp8", 1) if _has_fp8(name, medians, figures, other) else gemm("bf16", 0)}
+    values = {
+        "gemm_bf16": gemm("bf16", 0),
+        "gemm_fp8": gemm("fp8", 1) if _has_fp8(name, medians, figures, other) else gemm("bf16", 0),
+    }
     if not _has_fp8(name, medians, figures, other):
         values["gemm_fp8"] = (values["gemm_bf16"][0], "the device has no fp8; gemm_bf16's figure stands in")
     grouped = figures["grouped_gemm"]
@@ -293,14 +367,25 @@ def efficiency(name: str, figures: dict[str, Any], medians: dict[str, Any], sour
     forward, backward, basis = figures["attention"][row_name]
     own = row_name.lower().replace("rtx", "rtx-") in (name, name.removesuffix("-80gb"))
     told = basis if own else f"no published measurement; {row_name}'s figure used: {basis}"
-    memory = own_or(lambda device: figures["memory_efficiency"].get(device))
+    memory = own_or(figures["memory_efficiency"].get)
     result = {field: value for field, (value, _) in values.items()}
     for field, (_, why) in values.items():
         sources[f"efficiency.{field}"] = why
-    sources.update({
-        "efficiency.grouped_gemm": grouped[1], "efficiency.attention_forward": told, "efficiency.attention_backward": told, "efficiency.memory": memory[1],
-    })
-    return {**result, "grouped_gemm": grouped[0], "attention_forward": forward, "attention_backward": backward, "memory": memory[0]}
+    sources.update(
+        {
+            "efficiency.grouped_gemm": grouped[1],
+            "efficiency.attention_forward": told,
+            "efficiency.attention_backward": told,
+            "efficiency.memory": memory[1],
+        }
+    )
+    return {
+        **result,
+        "grouped_gemm": grouped[0],
+        "attention_forward": forward,
+        "attention_backward": backward,
+        "memory": memory[0],
+    }
 
 
 def _has_fp8(name: str, medians: dict[str, Any], figures: dict[str, Any], other: str | None) -> bool:
@@ -308,6 +393,7 @@ def _has_fp8(name: str, medians: dict[str, Any], figures: dict[str, Any], other:
 
 
 def framework(vendor: str, architecture: str, figures: dict[str, Any], sources: dict[str, str]) -> dict[str, Any]:
+    """Memory beside model state, by maker and architecture."""
     newer = "older" if architecture.startswith(("Ampere", "Ada")) else "hopper"
     chosen = {
         "context_gib": figures["context_gib"]["all"],

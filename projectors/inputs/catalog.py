@@ -9,8 +9,8 @@ from pathlib import Path
 
 from projectors.inputs.places import shipped_folder, user_folder
 
-LOCAL_MACHINE = "cpu"           # hardware profile made at load time for the machine it runs on
-TITLE_BYTES = 2_000             # a title stands in the first lines of a profile
+LOCAL_MACHINE = "cpu"  # hardware profile made at load time for the machine it runs on
+TITLE_BYTES = 2_000  # a title stands in the first lines of a profile
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 _TITLE = re.compile(r"^title: *(.+?) *$", re.MULTILINE)
@@ -28,7 +28,13 @@ class Kind(StrEnum):
     @property
     def word(self) -> str:
         """One of the kind, in words."""
-        return {"models": "model", "hardware": "hardware profile", "networks": "network", "clusters": "cluster", "studies": "study"}[self]
+        return {
+            "models": "model",
+            "hardware": "hardware profile",
+            "networks": "network",
+            "clusters": "cluster",
+            "studies": "study",
+        }[self]
 
     @property
     def endings(self) -> tuple[str, ...]:
@@ -39,7 +45,7 @@ class Kind(StrEnum):
 class Origin(StrEnum):
     SHIPPED = "shipped"
     USER = "user"
-    MADE = "made"               # computed at load time
+    MADE = "made"  # computed at load time
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +90,7 @@ def _found(kind: Kind) -> dict[str, tuple[Path | None, Origin]]:
     for folder, origin in ((shipped_folder(), Origin.SHIPPED), (user_folder(), Origin.USER)):
         try:
             paths = sorted((folder / kind.value).iterdir())
-        except OSError:         # a user without profiles has no such folder
+        except OSError:  # a user without profiles has no such folder
             continue
         for path in paths:
             ending = next((ending for ending in kind.endings if path.name.endswith(ending)), None)

@@ -31,7 +31,16 @@ class Tier(Frozen):
     topology: Topology = quantity(Topology.SWITCH, says="Wiring")
     oversubscription: float = quantity(1.0, says="Downlink over uplink bandwidth; 1 = full bisection", least=1, most=1000)
     nics_per_node: int | None = quantity(None, says="Network cards per node; null = one per accelerator", least=1, most=1024)
-    efficiency: float = quantity(0.8, says="Bandwidth a collective achieves over the stated one", above=0, most=1.2, advanced=True)
+    efficiency: float = quantity(
+        0.8, says="Bandwidth a collective achieves over the stated one", above=0, most=1.2, advanced=True
+    )
+    in_network_efficiency: float | None = quantity(
+        None,
+        says="Reduction inside the switch (NVLS) over what a ring achieves; null = the tier has none",
+        above=0,
+        most=1.2,
+        advanced=True,
+    )
     sources: dict[str, str] = Field(default_factory=dict, description="Field name -> where its figure comes from")
 
 
@@ -56,9 +65,13 @@ class ClusterSpec(Frozen):
     hardware: HardwareProfile = Field(description="The accelerator")
     nodes: int = quantity(says="Nodes", least=1, most=MOST_NODES)
     gpus_per_node: int = quantity(8, says="Accelerators per node", title="GPUs per node", least=1, most=1024)
-    network: str | None = Field(None, description="Name of the network profile; null = the hardware's usual one, or the tiers stated")
+    network: str | None = Field(
+        None, description="Name of the network profile; null = the hardware's usual one, or the tiers stated"
+    )
     tiers: tuple[Tier, ...] = Field(description="Network levels from the inside out", min_length=1)
-    price_per_gpu_hour: float | None = quantity(None, says="Price of one accelerator for an hour", unit="per GPU·h", least=0, most=1e6)
+    price_per_gpu_hour: float | None = quantity(
+        None, says="Price of one accelerator for an hour", unit="per GPU·h", least=0, most=1e6
+    )
 
     @model_validator(mode="after")
     def _tiers_grow(self) -> Self:
@@ -71,7 +84,9 @@ class ClusterSpec(Frozen):
                     "(sizes grow from the inside out; only the last may be null)"
                 )
         if sizes[-1] is not None and sizes[-1] < self.gpus:
-            raise ValueError(f"tiers: the last level {self.tiers[-1].name} holds {sizes[-1]} accelerators, the cluster has {self.gpus}; make its size null or larger")
+            raise ValueError(
+                f"tiers: the last level {self.tiers[-1].name} holds {sizes[-1]} accelerators, the cluster has {self.gpus}; make its size null or larger"
+            )
         return self
 
     @property

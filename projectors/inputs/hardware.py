@@ -35,7 +35,9 @@ class PeakThroughput(Frozen):
     fp16: float | None = quantity(None, says="fp16 peak", unit="TFLOP/s", above=0, most=1e6)
     fp8: float | None = quantity(None, says="fp8 peak", unit="TFLOP/s", above=0, most=1e6)
     mxfp8: float | None = quantity(None, says="Block-scaled (MX) fp8 peak", unit="TFLOP/s", above=0, most=1e6)
-    fp32: float | None = quantity(None, says="fp32 peak (tf32 where the device trains with it)", unit="TFLOP/s", above=0, most=1e6)
+    fp32: float | None = quantity(
+        None, says="fp32 peak (tf32 where the device trains with it)", unit="TFLOP/s", above=0, most=1e6
+    )
     fp4: float | None = quantity(None, says="fp4 peak", unit="TFLOP/s", above=0, most=1e6)
 
     def tflops(self, precision: Precision) -> float | None:
@@ -72,16 +74,22 @@ class HardwareProfile(Frozen):
     vendor: Vendor = quantity(Vendor.OTHER, says="Maker")
     architecture: str = Field("", description="Architecture, such as Hopper or CDNA4")
     memory_gib: float = quantity(says="Memory fitted", title="HBM", unit="GiB", above=0, most=65536)
-    usable_memory_gib: float | None = quantity(None, says="Memory a process can really see; null = all fitted", unit="GiB", above=0, most=65536, advanced=True)
+    usable_memory_gib: float | None = quantity(
+        None, says="Memory a process can really see; null = all fitted", unit="GiB", above=0, most=65536, advanced=True
+    )
     memory_bandwidth_tb_s: float = quantity(says="Peak memory bandwidth", title="HBM bandwidth", unit="TB/s", above=0, most=10000)
     peak_tflops: PeakThroughput = Field(description="Dense matrix peaks")
-    vector_tflops: float | None = quantity(None, says="fp32 vector peak, for reductions", unit="TFLOP/s", above=0, most=1e6, advanced=True)
+    vector_tflops: float | None = quantity(
+        None, says="fp32 vector peak, for reductions", unit="TFLOP/s", above=0, most=1e6, advanced=True
+    )
     compute_units: int = quantity(says="Streaming multiprocessors or compute units", least=1, most=1_000_000)
     clock_mhz: float = quantity(says="Clock behind the peaks", unit="MHz", above=0, most=100_000, advanced=True)
     l2_mib: float | None = quantity(None, says="L2 cache", unit="MiB", above=0, most=1e6, advanced=True)
     tdp_w: float | None = quantity(None, says="Board power", unit="W", above=0, most=100_000, advanced=True)
     gemm_tile: tuple[int, int] = Field((128, 256), description="Rows and columns of the largest output tile of a library GEMM")
-    kernel_launch_us: float = quantity(says="Host and device time to start one kernel", unit="µs", least=0, most=10_000, advanced=True)
+    kernel_launch_us: float = quantity(
+        says="Host and device time to start one kernel", unit="µs", least=0, most=10_000, advanced=True
+    )
     efficiency: Efficiency = Field(description="Achievable fractions of the peaks")
     framework: FrameworkOverhead = Field(description="Memory beside model state")
     usual_gpus_per_node: int = quantity(8, says="Accelerators in the usual node", least=1, most=1024)

@@ -26,6 +26,7 @@ from projectors.inputs.yaml_text import Document, Mark, describe, parse, parse_v
 T = TypeVar("T", bound=BaseModel)
 R = TypeVar("R")
 
+NOWHERE = Mark("", "")
 SECTIONS: dict[str, type[BaseModel]] = {"recipe": Recipe, "compute": Compute, "search": Search}
 
 
@@ -81,13 +82,15 @@ def validated(model: type[T], document: Document) -> T:
         raise InputError(words.problems(error, model, document)) from None
 
 
-def usual_tiers(hardware: HardwareProfile, gpus_per_node: int, network: str | None = None) -> tuple[Tier, ...]:
+def usual_tiers(
+    hardware: HardwareProfile, gpus_per_node: int, network: str | None = None, mark: Mark = NOWHERE
+) -> tuple[Tier, ...]:
     """Tiers of a named network (None: the hardware's usual one) for nodes of so many accelerators.
 
     The level that is the hardware's usual node becomes as large as the node stated; a larger inner domain, such as a
-    rack of 72, stays. Raises InputError when a level further out would no longer be larger.
+    rack of 72, stays. Raises InputError at `mark` for an unknown network.
     """
-    profile = load_network(network or hardware.usual_network)
+    profile = validated(NetworkProfile, resolve(Kind.NETWORK, network or hardware.usual_network, Path.cwd(), mark))
     inner = profile.tiers[0]
     if len(profile.tiers) > 1 and inner.size == hardware.usual_gpus_per_node and inner.size != gpus_per_node:
         return (inner.model_copy(update={"size": gpus_per_node}), *profile.tiers[1:])
@@ -103,9 +106,7 @@ def _opened(kind: Kind, reference: str | Path) -> Document:
 def _study(document: Document) -> Study:
     faults: list[InputProblem] = []
     data, folder = document.data, Path.cwd()
-    for key in data:
-        if key not in Study.model_fields:
-            faults.append(words.unknown_key(key, Study.model_fields, document, (key,)))
+    faults.extend(words.unknown_key(key, Study.model_fields, document, (key,)) for key in data if key not in Study.model_fields)
     parts: dict[str, Any] = {}
     if data.get("version", 1) != 1 or isinstance(data.get("version"), bool):
         mark = document.mark(("version",))
@@ -144,14 +145,12 @@ def _cluster(document: Document) -> ClusterSpec:
     if tiers is None and _counts(data):
         if network is not None and not isinstance(network, str):
             raise refused(document.mark(("network",)), describe(network), "the name or path of a network, or null")
-        if network is not None:
-            resolve(Kind.NETWORK, network, Path.cwd(), document.mark(("network",)))
-        found = usual_tiers(hardware, data["gpus_per_node"], network)
+        found = usual_tiers(hardware, data["gpus_per_node"], network, document.mark(("network",)))
         data["tiers"] = [tier.model_dump(mode="json") for tier in found]
         if network is not None and is_path(network):
             data["network"] = None
     elif tiers is None:
-        data["tiers"] = [_ANY_TIER]         # the counts are at fault and get reported; tiers would follow from them
+        data["tiers"] = [_ANY_TIER]  # the counts are at fault and get reported; tiers would follow from them
     whole = {**data, "hardware": hardware.model_dump(mode="json")}
     return validated(ClusterSpec, Document(whole, document.marks))
 
@@ -179,7 +178,11 @@ def _card(document: Document) -> ModelCard:
     hidden, heads = data.get("hidden_size"), data.get("num_attention_heads")
     if data.get("head_dim") is None:
         if isinstance(hidden, int) and isinstance(heads, int) and heads > 0 and hidden % heads:
-            raise refused(document.mark(("head_dim",)), "no value", f"the width of one head, for hidden_size {hidden} is no multiple of num_attention_heads {heads}")
+            raise refused(
+                document.mark(("head_dim",)),
+                "no value",
+                f"the width of one head, for hidden_size {hidden} is no multiple of num_attention_heads {heads}",
+            )
         data = {key: value for key, value in data.items() if key != "head_dim"}
     return validated(ModelCard, Document(data, document.marks))
 

@@ -8,17 +8,20 @@ from pathlib import Path
 from typing import Any
 
 # Assumptions where the machine does not tell, each a plain figure of today's servers.
-CLOCK_MHZ = 2500.0              # MHz, when neither sysfs nor /proc/cpuinfo states one
-MEMORY_GIB = 16.0               # GiB, when /proc/meminfo is not there
-CHANNEL_GB_S = 25.6             # GB/s: one DDR4-3200 channel, 8 bytes x 3200 MT/s (JESD79-4)
-CORES_PER_CHANNEL = 8           # cores that share one memory channel in common servers
-FMA_UNITS = 2                   # vector multiply-add units per core, as Intel server and AMD Zen cores have
+CLOCK_MHZ = 2500.0  # MHz, when neither sysfs nor /proc/cpuinfo states one
+MEMORY_GIB = 16.0  # GiB, when /proc/meminfo is not there
+CHANNEL_GB_S = 25.6  # GB/s: one DDR4-3200 channel, 8 bytes x 3200 MT/s (JESD79-4)
+CORES_PER_CHANNEL = 8  # cores that share one memory channel in common servers
+FMA_UNITS = 2  # vector multiply-add units per core, as Intel server and AMD Zen cores have
 FLOP_PER_FMA = 2
 VECTOR_BITS = {"avx512f": 512, "avx2": 256, "asimd": 128}
-DEFAULT_VECTOR_BITS = 128       # SSE2, which every x86-64 has
+DEFAULT_VECTOR_BITS = 128  # SSE2, which every x86-64 has
 FP32_BITS = 32
-MATRIX_FACTOR = {"amx_bf16": 16, "avx512_bf16": 2}      # bf16 over fp32 vector rate: 16 for AMX tiles (1,024 over 64 FLOP/cycle), 2 for dot products
-UNACCELERATED_BF16 = 1          # bf16 is converted and multiplied as fp32
+MATRIX_FACTOR = {
+    "amx_bf16": 16,
+    "avx512_bf16": 2,
+}  # bf16 over fp32 vector rate: 16 for AMX tiles (1,024 over 64 FLOP/cycle), 2 for dot products
+UNACCELERATED_BF16 = 1  # bf16 is converted and multiplied as fp32
 
 _MEMINFO = re.compile(r"^MemTotal:\s+(\d+) kB", re.MULTILINE)
 _MHZ = re.compile(r"^cpu MHz\s*:\s*([\d.]+)", re.MULTILINE)
@@ -55,7 +58,12 @@ def local_machine(root: Path = Path("/")) -> dict[str, Any]:
         "gemm_tile": [64, 64],
         "kernel_launch_us": 5.0,
         "efficiency": {
-            "gemm_bf16": 0.7, "gemm_fp8": 0.7, "grouped_gemm": 0.9, "attention_forward": 0.3, "attention_backward": 0.3, "memory": 0.7,
+            "gemm_bf16": 0.7,
+            "gemm_fp8": 0.7,
+            "grouped_gemm": 0.9,
+            "attention_forward": 0.3,
+            "attention_backward": 0.3,
+            "memory": 0.7,
         },
         "framework": {"context_gib": 0.3, "communicator_mib": 16, "workspace_mib": 16, "fragmentation": 0.03},
         "usual_gpus_per_node": 1,

@@ -57,10 +57,14 @@ class PositionEmbedding(StrEnum):
 class LatentAttention(Frozen):
     """Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434, section 2.1)."""
 
-    q_lora_rank: int | None = quantity(None, says="Rank of the compressed query; null = full-rank query", least=1, most=MOST_WIDTH)
+    q_lora_rank: int | None = quantity(
+        None, says="Rank of the compressed query; null = full-rank query", least=1, most=MOST_WIDTH
+    )
     kv_lora_rank: int = quantity(says="Rank of the compressed key and value", least=1, most=MOST_WIDTH)
     qk_nope_head_dim: int = quantity(says="Query and key width per head without rotary embedding", least=1, most=MOST_WIDTH)
-    qk_rope_head_dim: int = quantity(says="Query and key width per head with rotary embedding (key part shared by heads)", least=0, most=MOST_WIDTH)
+    qk_rope_head_dim: int = quantity(
+        says="Query and key width per head with rotary embedding (key part shared by heads)", least=0, most=MOST_WIDTH
+    )
     v_head_dim: int = quantity(says="Value width per head", least=1, most=MOST_WIDTH)
 
     @property
@@ -97,10 +101,22 @@ class MixtureOfExperts(Frozen):
 
     num_experts: int = quantity(says="Routed experts per MoE layer", least=1, most=MOST_EXPERTS)
     top_k: int = quantity(says="Experts each token is sent to", least=1, most=MOST_EXPERTS)
-    moe_ffn_hidden_size: int = quantity(says="Width of one routed expert, per branch when gated", title="Expert FFN size", least=1, most=MOST_WIDTH)
-    shared_ffn_hidden_size: int = quantity(0, says="Total width of the shared experts; 0 = none", title="Shared FFN size", least=0, most=MOST_WIDTH)
-    first_k_dense: int = quantity(0, says="Leading layers with a dense MLP", title="Dense first layers", least=0, most=MOST_LAYERS)
-    layer_freq: int = quantity(1, says="Every n-th layer is MoE (counted so that the last of each n is)", title="MoE layer frequency", least=1, most=MOST_LAYERS)
+    moe_ffn_hidden_size: int = quantity(
+        says="Width of one routed expert, per branch when gated", title="Expert FFN size", least=1, most=MOST_WIDTH
+    )
+    shared_ffn_hidden_size: int = quantity(
+        0, says="Total width of the shared experts; 0 = none", title="Shared FFN size", least=0, most=MOST_WIDTH
+    )
+    first_k_dense: int = quantity(
+        0, says="Leading layers with a dense MLP", title="Dense first layers", least=0, most=MOST_LAYERS
+    )
+    layer_freq: int = quantity(
+        1,
+        says="Every n-th layer is MoE (counted so that the last of each n is)",
+        title="MoE layer frequency",
+        least=1,
+        most=MOST_LAYERS,
+    )
     moe_layers: tuple[int, ...] | None = Field(None, description="Explicit MoE layer numbers from 0; overrides the two above")
 
     @model_validator(mode="after")
@@ -124,7 +140,9 @@ class SlidingWindow(Frozen):
         if isinstance(self.pattern, str) and self.pattern not in ("alternating", "all"):
             local, _, full = self.pattern.partition(":")
             if not (local.isdigit() and full.isdigit() and int(local) + int(full) > 0):
-                raise ValueError(f'pattern is {self.pattern!r}, allowed is alternating, all, "L:G" such as "5:1", or a list of layer numbers')
+                raise ValueError(
+                    f'pattern is {self.pattern!r}, allowed is alternating, all, "L:G" such as "5:1", or a list of layer numbers'
+                )
         return self
 
     def windowed(self, layer: int) -> bool:
@@ -164,10 +182,15 @@ class ModelCard(Frozen):
     hidden_size: int = quantity(says="Width of the residual stream", least=1, most=MOST_WIDTH)
     ffn_hidden_size: int = quantity(says="Dense MLP width, per branch when gated", title="FFN size", least=1, most=MOST_WIDTH)
     num_attention_heads: int = quantity(says="Query heads", title="Heads", least=1, most=MOST_WIDTH)
-    num_query_groups: int = quantity(says="Key/value heads: equal to heads for MHA, 1 for MQA", title="KV heads", least=1, most=MOST_WIDTH)
+    num_query_groups: int = quantity(
+        says="Key/value heads: equal to heads for MHA, 1 for MQA", title="KV heads", least=1, most=MOST_WIDTH
+    )
     head_dim: int = Field(
-        default_factory=_head_dim, description="Width of one attention head; left out = hidden_size / num_attention_heads",
-        ge=1, le=MOST_WIDTH, json_schema_extra={"unit": "", "advanced": False},
+        default_factory=_head_dim,
+        description="Width of one attention head; left out = hidden_size / num_attention_heads",
+        ge=1,
+        le=MOST_WIDTH,
+        json_schema_extra={"unit": "", "advanced": False},
     )
     vocab_size: int = quantity(says="Rows of the embedding before padding", title="Vocabulary", least=1, most=MOST_VOCABULARY)
     tied_embeddings: bool = quantity(False, says="Input embedding and output head share one weight")
@@ -194,7 +217,9 @@ class ModelCard(Frozen):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.num_attention_heads % self.num_query_groups:
-            raise ValueError(f"num_query_groups is {self.num_query_groups}, allowed are divisors of num_attention_heads = {self.num_attention_heads}")
+            raise ValueError(
+                f"num_query_groups is {self.num_query_groups}, allowed are divisors of num_attention_heads = {self.num_attention_heads}"
+            )
         if self.mla and self.compressed_attention:
             raise ValueError("mla and compressed_attention exclude each other")
         if self.moe and self.moe.moe_layers is not None:
@@ -207,13 +232,19 @@ class ModelCard(Frozen):
 
     def _consistent_compression(self, compressed: CompressedAttention) -> None:
         if len(compressed.compress_ratios) != self.num_layers:
-            raise ValueError(f"compress_ratios has {len(compressed.compress_ratios)} entries, allowed is one per layer ({self.num_layers})")
+            raise ValueError(
+                f"compress_ratios has {len(compressed.compress_ratios)} entries, allowed is one per layer ({self.num_layers})"
+            )
         if self.sliding_window is None or self.sliding_window.pattern != "all":
             raise ValueError('compressed_attention needs sliding_window with pattern "all": every layer attends to a window')
         if self.num_query_groups != 1:
-            raise ValueError(f"num_query_groups is {self.num_query_groups}, allowed with compressed_attention is 1 (one shared KV head)")
+            raise ValueError(
+                f"num_query_groups is {self.num_query_groups}, allowed with compressed_attention is 1 (one shared KV head)"
+            )
         if self.num_attention_heads % compressed.o_groups:
-            raise ValueError(f"o_groups is {compressed.o_groups}, allowed are divisors of num_attention_heads = {self.num_attention_heads}")
+            raise ValueError(
+                f"o_groups is {compressed.o_groups}, allowed are divisors of num_attention_heads = {self.num_attention_heads}"
+            )
 
     @property
     def residual_width(self) -> int:

@@ -107,20 +107,56 @@ class FloatFormat(StrEnum):
 class Recipe(Frozen):
     """Parallelism, batch, precision, recompute, schedule, sharding, overlap. dp follows from the cluster, never stated."""
 
-    tp: int = quantity(1, says="Tensor parallel: GPUs that split each layer's matrices", title="Tensor parallel (tp)", least=1, most=MOST_DEGREE)
-    pp: int = quantity(1, says="Pipeline parallel: ranks that split the layers", title="Pipeline parallel (pp)", least=1, most=MOST_DEGREE)
-    vpp: int = quantity(1, says="Virtual stages (model chunks) per pipeline rank", title="Virtual stages (vpp)", least=1, most=MOST_DEGREE)
-    cp: int = quantity(1, says="Context parallel: GPUs that split each sequence", title="Context parallel (cp)", least=1, most=MOST_DEGREE)
-    ep: int = quantity(1, says="Expert parallel: GPUs that split the routed experts", title="Expert parallel (ep)", least=1, most=MOST_DEGREE)
-    etp: int = quantity(1, says="Expert tensor parallel: GPUs that split each expert's matrices", title="Expert tensor parallel (etp)", least=1, most=MOST_DEGREE)
-    mbs: int = quantity(1, says="Microbatch: sequences per forward pass and data-parallel rank", title="Microbatch (mbs)", unit="sequences", least=1, most=MOST_DEGREE)
-    gbs: int = quantity(says="Global batch: sequences per optimizer step", title="Global batch (gbs)", unit="sequences", least=1, most=100_000_000)
+    tp: int = quantity(
+        1, says="Tensor parallel: GPUs that split each layer's matrices", title="Tensor parallel (tp)", least=1, most=MOST_DEGREE
+    )
+    pp: int = quantity(
+        1, says="Pipeline parallel: ranks that split the layers", title="Pipeline parallel (pp)", least=1, most=MOST_DEGREE
+    )
+    vpp: int = quantity(
+        1, says="Virtual stages (model chunks) per pipeline rank", title="Virtual stages (vpp)", least=1, most=MOST_DEGREE
+    )
+    cp: int = quantity(
+        1, says="Context parallel: GPUs that split each sequence", title="Context parallel (cp)", least=1, most=MOST_DEGREE
+    )
+    ep: int = quantity(
+        1, says="Expert parallel: GPUs that split the routed experts", title="Expert parallel (ep)", least=1, most=MOST_DEGREE
+    )
+    etp: int = quantity(
+        1,
+        says="Expert tensor parallel: GPUs that split each expert's matrices",
+        title="Expert tensor parallel (etp)",
+        least=1,
+        most=MOST_DEGREE,
+    )
+    mbs: int = quantity(
+        1,
+        says="Microbatch: sequences per forward pass and data-parallel rank",
+        title="Microbatch (mbs)",
+        unit="sequences",
+        least=1,
+        most=MOST_DEGREE,
+    )
+    gbs: int = quantity(
+        says="Global batch: sequences per optimizer step", title="Global batch (gbs)", unit="sequences", least=1, most=100_000_000
+    )
     seq_length: int = quantity(says="Tokens per sequence", title="Sequence length", unit="tokens", least=1, most=MOST_SEQUENCE)
     precision: Precision = quantity(Precision.BF16, says="Format of the matrix multiplications")
     sequence_parallel: bool | None = quantity(None, says="Split norms and residuals over tp; null = on when tp > 1")
-    recompute: Recompute = quantity(Recompute.NONE, says="Activations dropped in the forward pass and computed again in the backward")
-    recompute_num_layers: int | None = quantity(None, says="Full recompute: layers per virtual stage; null = all", title="Recomputed layers", unit="layers", least=1, most=MOST_DEGREE)
-    recompute_modules: tuple[RecomputeModule, ...] = Field((), description="Selective recompute: modules run again; empty = core_attention")
+    recompute: Recompute = quantity(
+        Recompute.NONE, says="Activations dropped in the forward pass and computed again in the backward"
+    )
+    recompute_num_layers: int | None = quantity(
+        None,
+        says="Full recompute: layers per virtual stage; null = all",
+        title="Recomputed layers",
+        unit="layers",
+        least=1,
+        most=MOST_DEGREE,
+    )
+    recompute_modules: tuple[RecomputeModule, ...] = Field(
+        (), description="Selective recompute: modules run again; empty = core_attention"
+    )
     schedule: Schedule = quantity(Schedule.ONE_F_ONE_B, says="Order of forward and backward passes on the pipeline ranks")
     stage_layers: tuple[int, ...] | None = Field(None, description="Layers of every virtual stage in order; null = even")
     sharding: Sharding = quantity(Sharding.ZERO1, says="What data-parallel ranks split: optimizer, gradients, parameters")
@@ -129,7 +165,9 @@ class Recipe(Frozen):
     overlap_param_gather: bool = quantity(True, says="Parameter gathering behind the forward pass")
     tp_overlap: bool = quantity(False, says="Tensor-parallel communication behind the GEMMs")
     moe_dispatch: MoeDispatch = quantity(MoeDispatch.ALLTOALL, says="How tokens reach their experts", title="MoE dispatch")
-    moe_overlap: bool = quantity(False, says="Expert communication of one microbatch behind compute of another", title="MoE overlap")
+    moe_overlap: bool = quantity(
+        False, says="Expert communication of one microbatch behind compute of another", title="MoE overlap"
+    )
     cross_entropy_fusion: bool = quantity(True, says="Loss computed without an fp32 copy of the logits")
     optimizer: Optimizer = quantity(Optimizer.ADAM, says="Optimizer")
     master_weights: FloatFormat = quantity(FloatFormat.FP32, says="Format of the optimizer's copy of the weights")

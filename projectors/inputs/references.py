@@ -15,7 +15,7 @@ from projectors.inputs.words import listed, nearest
 from projectors.inputs.yaml_text import Document, Mark, describe, read_file
 
 PATH_ENDINGS = (".yaml", ".yml", ".json")
-FREE_MAPS = ("sources", "axes")     # maps whose keys are the author's own; null there takes an entry out
+FREE_MAPS = ("sources", "axes")  # maps whose keys are the author's own; null there takes an entry out
 NESTED: dict[Kind, dict[str, Kind]] = {
     Kind.STUDY: {"model": Kind.MODEL, "cluster": Kind.CLUSTER},
     Kind.CLUSTER: {"hardware": Kind.HARDWARE, "network": Kind.NETWORK},
@@ -29,7 +29,9 @@ def is_path(text: str) -> bool:
     return "/" in text or os.sep in text or text.startswith("~") or text.lower().endswith(PATH_ENDINGS)
 
 
-def resolve(kind: Kind, reference: str, folder: Path, mark: Mark, chain: tuple[str, ...] = (), beside: Path | None = None) -> Document:
+def resolve(
+    kind: Kind, reference: str, folder: Path, mark: Mark, chain: tuple[str, ...] = (), beside: Path | None = None
+) -> Document:
     """The document of a name or path with its `extends` merged in.
 
     `folder` is what a relative path starts from, `mark` the place that asks (for errors), `chain` the files already
@@ -46,7 +48,7 @@ def resolve(kind: Kind, reference: str, folder: Path, mark: Mark, chain: tuple[s
         path = found
     identity = str(path.resolve())
     if identity in chain:
-        loop = [Path(step).name.removesuffix(".yaml") for step in (*chain[chain.index(identity):], identity)]
+        loop = [Path(step).name.removesuffix(".yaml") for step in (*chain[chain.index(identity) :], identity)]
         raise refused(mark, f"extends that leads back to itself: {' -> '.join(loop)}", "a chain of extends without a cycle")
     return expand(kind, _read(path), path.parent, (*chain, identity), path)
 
@@ -102,15 +104,24 @@ def _made(kind: Kind, name: str, mark: Mark) -> Document:
         sized = _SIZED_CLUSTER.fullmatch(name)
         hardware = catalog.names(Kind.HARDWARE)
         if sized and sized["hardware"] in hardware:
-            data = {"name": name, "hardware": sized["hardware"], "nodes": int(sized["nodes"]), "gpus_per_node": int(sized["gpus"])}
+            data = {
+                "name": name,
+                "hardware": sized["hardware"],
+                "nodes": int(sized["nodes"]),
+                "gpus_per_node": int(sized["gpus"]),
+            }
             return Document(data, {(): mark})
         if sized:
             raise refused(
-                mark, f'"{name}", and no hardware is named {sized["hardware"]}', f"HARDWARE-NODESxGPUS with one of {listed(hardware)}",
+                mark,
+                f'"{name}", and no hardware is named {sized["hardware"]}',
+                f"HARDWARE-NODESxGPUS with one of {listed(hardware)}",
                 (near := nearest(sized["hardware"], hardware)) and f"{near}-{sized['nodes']}x{sized['gpus']}",
             )
     more = ", or HARDWARE-NODESxGPUS such as h100-16x8" if kind is Kind.CLUSTER else ""
-    raise refused(mark, f'"{name}", which no {kind.word} is named', f"one of {listed(known)}{more}, or a path", nearest(name, known))
+    raise refused(
+        mark, f'"{name}", which no {kind.word} is named', f"one of {listed(known)}{more}, or a path", nearest(name, known)
+    )
 
 
 def _anchored(kind: Kind, data: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -148,4 +159,3 @@ def _one_network(data: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     if own.get("tiers") is not None and "network" not in own:
         return {key: value for key, value in data.items() if key != "network"}
     return data
-

@@ -22,8 +22,10 @@ class ComputeMode(StrEnum):
 class Compute(Frozen):
     """Where layer times come from."""
 
-    mode: ComputeMode = quantity(ComputeMode.SIMULATE, says="Layer times from the roofline, from a benchmark record, or both side by side")
-    record: str | None = Field(None, description="Benchmark record: a file, a name, or latest")
+    mode: ComputeMode = quantity(
+        ComputeMode.SIMULATE, says="Layer times from the roofline, from a benchmark record, or both side by side"
+    )
+    record: str | None = Field(default=None, description="Benchmark record: a file, a name, or latest")
 
 
 class Objective(StrEnum):
@@ -46,8 +48,8 @@ class Budget(Frozen):
 class LanguageModel(Frozen):
     """Endpoint of the tuning agent. The key never stands in a file."""
 
-    base_url: str | None = Field(None, description="OpenAI-compatible endpoint; null = the setting")
-    model: str | None = Field(None, description="Model name; null = the setting")
+    base_url: str | None = Field(default=None, description="OpenAI-compatible endpoint; null = the setting")
+    model: str | None = Field(default=None, description="Model name; null = the setting")
 
 
 AxisValues = Literal["auto"] | tuple[int, ...] | tuple[str, ...] | tuple[bool, ...]
@@ -58,7 +60,9 @@ class Search(Frozen):
 
     axes: dict[str, AxisValues] = Field(default_factory=dict, description="Recipe field -> auto or the values allowed")
     objective: Objective = quantity(Objective.TOKENS_PER_S_PER_GPU, says="What is ranked by")
-    memory_margin: float = quantity(0.08, says="Part of the capacity kept free: feasible is projected <= capacity * (1 - margin)", least=0, most=0.9)
+    memory_margin: float = quantity(
+        0.08, says="Part of the capacity kept free: feasible is projected <= capacity * (1 - margin)", least=0, most=0.9
+    )
     budget: Budget = Budget()
     llm: LanguageModel = LanguageModel()
 

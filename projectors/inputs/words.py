@@ -16,7 +16,7 @@ from projectors.inputs.errors import InputProblem
 from projectors.inputs.yaml_text import Document, KeyPath, describe
 
 MOST_NAMES_LISTED = 40
-NEAR = 0.55     # similarity from which a name is worth suggesting (difflib ratio)
+NEAR = 0.55  # similarity from which a name is worth suggesting (difflib ratio)
 
 _OWN_WORDS = re.compile(r"Value error, (?:(?P<key>[a-z_.0-9]+)(?::| is| has| names) )?(?P<rest>.*)", re.DOTALL)
 
@@ -66,7 +66,12 @@ def model_within(annotation: Any) -> type[BaseModel] | None:
 
 def allowed_words(field: FieldInfo) -> str:
     """What a field allows: its type, bounds, unit and choices."""
-    bounds = {name: getattr(item, name) for item in field.metadata for name in ("ge", "gt", "le") if getattr(item, name, None) is not None}
+    bounds = {
+        name: getattr(item, name)
+        for item in field.metadata
+        for name in ("ge", "gt", "le")
+        if getattr(item, name, None) is not None
+    }
     words = type_words(field.annotation)
     low = f"from {_number(bounds['ge'])}" if "ge" in bounds else f"above {_number(bounds['gt'])}" if "gt" in bounds else ""
     high = f"to {_number(bounds['le'])}" if "le" in bounds else ""
@@ -116,7 +121,7 @@ def problems(error: ValidationError, model: type[BaseModel], document: Document)
     """Every fault that pydantic found, one per key, placed by the document's marks."""
     found: dict[KeyPath, InputProblem] = {}
     for item in error.errors(include_url=False):
-        if item["type"] == "default_factory_not_called":      # follows from another fault
+        if item["type"] == "default_factory_not_called":  # follows from another fault
             continue
         path = _written_path(item["loc"], document.data, missing=item["type"] in ("missing", "extra_forbidden"))
         problem = _problem(item, path, model, document)
@@ -129,8 +134,13 @@ def unknown_key(key: str, known: Iterable[str], document: Document, path: KeyPat
     names = list(known)
     mark = document.mark(path)
     return InputProblem(
-        mark.where, f'an unknown key "{key}"', f"one of {listed(names)}", mark.file,
-        mark.key_line or mark.line, mark.key_column or mark.column, nearest(key, names),
+        mark.where,
+        f'an unknown key "{key}"',
+        f"one of {listed(names)}",
+        mark.file,
+        mark.key_line or mark.line,
+        mark.key_column or mark.column,
+        nearest(key, names),
     )
 
 
@@ -163,17 +173,17 @@ def _own_problem(message: str, path: KeyPath, model: type[BaseModel], document: 
             key, text = (), message.removeprefix("Value error, ")
     found, separator, allowed = re.split(r"(, allowed (?:is|are) )", text, maxsplit=1) if ", allowed " in text else (text, "", "")
     mark = document.mark((*path, *key))
-    return InputProblem(mark.where, found, allowed if separator else "values that agree with each other", mark.file, mark.line, mark.column)
+    return InputProblem(
+        mark.where, found, allowed if separator else "values that agree with each other", mark.file, mark.line, mark.column
+    )
 
 
 def _written_path(location: tuple[int | str, ...], data: Any, *, missing: bool) -> KeyPath:
-    """pydantic's location without the union branches it adds: only steps that the data has (and a missing key)."""
+    """The location that pydantic states without the union branches it adds: only steps that the data has (and a missing key)."""
     path: list[str | int] = []
     for step in location:
-        if isinstance(data, dict) and step in data:
-            data = data[step]
-        elif isinstance(data, list) and isinstance(step, int) and step < len(data):
-            data = data[step]
+        if (isinstance(data, dict) and step in data) or (isinstance(data, list) and isinstance(step, int) and step < len(data)):
+            data = data[step]  # type: ignore[index]
         elif missing and isinstance(data, dict) and step == location[-1]:
             data = None
         else:

@@ -17,10 +17,10 @@ import yaml
 
 from projectors.inputs.errors import InputError, InputProblem
 
-MOST_BYTES = 1_000_000      # size of one file; a study with its card inline has about 5 kB
-MOST_NODES = 100_000        # values in one file with every alias written out; the largest profile has about 1,000
-MOST_DEPTH = 40             # nesting; the deepest profile has 6
-MOST_DIGITS = 40            # digits of one number; a 64-bit integer has 20
+MOST_BYTES = 1_000_000  # size of one file; a study with its card inline has about 5 kB
+MOST_NODES = 100_000  # values in one file with every alias written out; the largest profile has about 1,000
+MOST_DEPTH = 40  # nesting; the deepest profile has 6
+MOST_DIGITS = 40  # digits of one number; a 64-bit integer has 20
 
 KeyPath = tuple[str | int, ...]
 
@@ -28,8 +28,17 @@ _INTEGER = re.compile(r"[-+]?[0-9]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _WORDS: dict[str, bool | None] = {
-    "": None, "~": None, "null": None, "Null": None, "NULL": None,
-    "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
+    "": None,
+    "~": None,
+    "null": None,
+    "Null": None,
+    "NULL": None,
+    "true": True,
+    "True": True,
+    "TRUE": True,
+    "false": False,
+    "False": False,
+    "FALSE": False,
 }
 _TEXT_TAGS = (None, "!", "tag:yaml.org,2002:str")
 _PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -97,7 +106,9 @@ def read_text(path: Path) -> str:
     except FileNotFoundError:
         raise _fault(file, "no such file", "the path of a YAML file, or a known name") from None
     except (OSError, ValueError) as error:
-        raise _fault(file, f"a file that cannot be read ({getattr(error, 'strerror', None) or error})", "a readable YAML file") from None
+        raise _fault(
+            file, f"a file that cannot be read ({getattr(error, 'strerror', None) or error})", "a readable YAML file"
+        ) from None
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -137,6 +148,11 @@ def parse_value(text: str, file: str) -> Document:
         raise _fault(file, f"malformed YAML: {error}", "YAML text") from None
 
 
+def is_text(plain: str) -> bool:
+    """Whether a plain (unquoted) scalar is text in YAML 1.2, not null, a boolean or a number."""
+    return plain not in _WORDS and not any(pattern.fullmatch(plain) for pattern in (_INTEGER, _FLOAT, _NOT_FINITE))
+
+
 def describe(value: Any, limit: int = 60) -> str:
     """What stands in a file, in words and shortened."""
     if value is None:
@@ -167,12 +183,12 @@ class _Builder:
         self.nodes = 0
 
     def build(self) -> Document:
-        self.parser.get_event()                                     # start of stream
+        self.parser.get_event()  # start of stream
         event = self.parser.get_event()
         if isinstance(event, yaml.StreamEndEvent):
             return Document(None, {(): Mark(self.file, "")})
         data = self.value(self.parser.get_event(), (), None)
-        self.parser.get_event()                                     # end of document
+        self.parser.get_event()  # end of document
         event = self.parser.get_event()
         if not isinstance(event, yaml.StreamEndEvent):
             raise self.fault(event, "a second document", "one document per file", ())
@@ -205,12 +221,16 @@ class _Builder:
     def count(self, number: int, event: Any, path: KeyPath) -> None:
         self.nodes += number
         if self.nodes > MOST_NODES:
-            raise self.fault(event, f"more than {MOST_NODES:,} values with aliases written out", f"at most {MOST_NODES:,} values", path)
+            raise self.fault(
+                event, f"more than {MOST_NODES:,} values with aliases written out", f"at most {MOST_NODES:,} values", path
+            )
 
     def alias(self, event: Any, path: KeyPath) -> Any:
         known = self.anchors.get(event.anchor)
         if known is None:
-            raise self.fault(event, f"the alias *{event.anchor} of nothing before it (or of itself)", "an alias of an earlier anchor", path)
+            raise self.fault(
+                event, f"the alias *{event.anchor} of nothing before it (or of itself)", "an alias of an earlier anchor", path
+            )
         self.count(known[1], event, path)
         return known[0]
 
@@ -222,7 +242,9 @@ class _Builder:
             name = event.value
             if name in data:
                 first = self.marks[(*path, name)]
-                raise self.fault(event, f'the key "{name}" a second time (first in line {first.key_line})', "each key once", (*path, name))
+                raise self.fault(
+                    event, f'the key "{name}" a second time (first in line {first.key_line})', "each key once", (*path, name)
+                )
             data[name] = self.value(self.parser.get_event(), (*path, name), event)
         return data
 
@@ -236,7 +258,7 @@ class _Builder:
         text: str = event.value
         if event.tag not in _TEXT_TAGS:
             raise self.fault(event, f"the tag {event.tag}", "plain values, without tags", path)
-        if event.tag is not None or not event.implicit[0]:          # quoted, or tagged as text
+        if event.tag is not None or not event.implicit[0]:  # quoted, or tagged as text
             return text
         if text in _WORDS:
             return _WORDS[text]
@@ -245,7 +267,9 @@ class _Builder:
         for pattern, make in _NUMBERS:
             if pattern.fullmatch(text):
                 if len(text) > MOST_DIGITS:
-                    raise self.fault(event, f"a number of {len(text):,} characters", f"numbers of at most {MOST_DIGITS} characters", path)
+                    raise self.fault(
+                        event, f"a number of {len(text):,} characters", f"numbers of at most {MOST_DIGITS} characters", path
+                    )
                 number = make(text)
                 if not math.isfinite(number):
                     raise self.fault(event, f"{text}, a number that is not finite", "finite numbers", path)
