@@ -37,11 +37,18 @@ def ceil_div(amount: Quantity, parts: Quantity) -> Quantity:
     return -(-amount // parts)
 
 
-def at_least(amount: Quantity, least: float) -> Quantity:
-    """The larger of both, for a number or an array."""
-    if isinstance(amount, np.ndarray):
+def at_least(amount: Quantity, least: Quantity) -> Quantity:
+    """The larger of both, for numbers or arrays."""
+    if isinstance(amount, np.ndarray) or isinstance(least, np.ndarray):
         return np.maximum(amount, least)
     return max(amount, least)
+
+
+def at_most(amount: Quantity, most: Quantity) -> Quantity:
+    """The smaller of both, for numbers or arrays."""
+    if isinstance(amount, np.ndarray) or isinstance(most, np.ndarray):
+        return np.minimum(amount, most)
+    return min(amount, most)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Groups over the network, seconds of their collectives, and what overlap hides of them."""

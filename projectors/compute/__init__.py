@@ -1,0 +1,1 @@
+"""Operator to seconds on one device, and layers from their operators."""

@@ -1,0 +1,145 @@
+"""Which GPUs form a group, and how a group spreads over the network's tiers.
+
+Rank order is Megatron-Core's tp-cp-dp-pp, tp innermost; the expert layers of the same GPUs are ordered etp-ep-edp-pp. Every
+group is then an arithmetic progression of ranks, given by its size and its stride.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from projectors.columns import Columns, Quantity, at_least
+from projectors.inputs.cluster import ClusterSpec, Tier, Topology
+from projectors.inputs.hardware import Vendor
+from projectors.workload.operators import Axis
+
+GIGA = 1e9
+MICRO = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One network tier as collectives see it."""
+
+    name: str
+    domain: int                             # GPUs of this job in one domain
+    bandwidth: float                        # bytes/s per GPU and direction that collectives reach with every link in use
+    latency: float                          # seconds of one hop
+    mesh_ways: int                          # members of a full mesh, whose links are used only towards members; 0 = no mesh
+    in_network_efficiency: float | None     # reduction inside the switch, over `bandwidth`; None = the tier has none
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A cluster's tiers from the inside out, the last one holding the whole job."""
+
+    levels: tuple[Level, ...]
+    vendor: Vendor
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Ranks base, base + stride, ...; `fanouts[i]`: how many domains of tier i-1 (for i = 0: GPUs) it joins in one of tier i.
+
+    The product of the fan-outs is the size.
+    """
+
+    size: Quantity
+    stride: Quantity
+    fanouts: tuple[Quantity, ...]
+
+
+def network_of(cluster: ClusterSpec) -> Network:
+    """The tiers that a job on the whole cluster meets, innermost first."""
+    return network_of_tiers(cluster.tiers, cluster.nodes, cluster.gpus_per_node, cluster.hardware.vendor)
+
+
+def network_of_tiers(tiers: tuple[Tier, ...], nodes: int, gpus_per_node: int, vendor: Vendor) -> Network:
+    """The same from a cluster's parts."""
+    levels: list[Level] = []
+    gpus = nodes * gpus_per_node
+    for tier in tiers:
+        if levels and levels[-1].domain == gpus:
+            break
+        levels.append(
+            Level(
+                name=tier.name,
+                domain=domain_gpus(tier.size, nodes, gpus_per_node),
+                bandwidth=tier.bandwidth_gb_s * GIGA * tier.efficiency / tier.oversubscription,
+                latency=tier.latency_us * MICRO,
+                mesh_ways=(tier.size or gpus) if tier.topology is Topology.MESH else 0,
+                in_network_efficiency=tier.in_network_efficiency,
+            )
+        )
+    return Network(tuple(levels), vendor)
+
+
+def domain_gpus(size: int | None, nodes: int, gpus_per_node: int) -> int:
+    """GPUs of the job in one domain of a tier that holds `size`.
+
+    A job that needs several domains takes equally many nodes of each (256 GPUs on racks of 72: 64 of each rack), as
+    topology-aware schedulers place it.
+    """
+    if size is None or size >= nodes * gpus_per_node:
+        return nodes * gpus_per_node
+    if size <= gpus_per_node:
+        return size
+    return max(count * gpus_per_node for count in range(1, size // gpus_per_node + 1) if nodes % count == 0)
+
+
+def members_per_domain(size: Quantity, stride: Quantity, domain: int) -> Quantity:
+    """Fewest members that any domain touched by a group of this kind holds; exact when groups and domains nest.
+
+    The groups of one kind tile blocks of size * stride ranks, so blocks and domains share boundaries every
+    gcd(size * stride, domain) ranks.
+    """
+    span = size * stride
+    common: Quantity = np.gcd(span, domain) if isinstance(span, np.ndarray) else math.gcd(int(span), domain)
+    return at_least(common // stride, 1)
+
+
+def spread(network: Network, size: Quantity, stride: Quantity) -> Group:
+    """A group of `size` ranks, `stride` apart, over the tiers."""
+    fanouts: list[Quantity] = []
+    inside: Quantity = 1
+    for level in network.levels:
+        members = size
+        if level is not network.levels[-1]:
+            members = at_least(members_per_domain(size, stride, level.domain), inside)
+        fanouts.append(members / inside if isinstance(members, np.ndarray) or members % inside else members // inside)
+        inside = members
+    return Group(size, stride, tuple(fanouts))
+
+
+def size_and_stride(columns: Columns, axis: Axis) -> tuple[Quantity, Quantity]:
+    """Members of an axis' group and the distance between their ranks."""
+    tp, cp, ep, etp = columns.tp, columns.cp, columns.ep, columns.etp
+    match axis:
+        case Axis.TP:
+            return tp, 1
+        case Axis.CP:
+            return cp, tp
+        case Axis.DP:  # dense gradients and parameters: data parallel x context parallel
+            return columns.dp * cp, tp
+        case Axis.PP:
+            return columns.pp, columns.gpus // columns.pp
+        case Axis.ETP:
+            return etp, 1
+        case Axis.EP:
+            return ep, etp
+        case Axis.EXPERT_DP:
+            return columns.expert_dp, etp * ep
+
+
+def group_of(columns: Columns, network: Network, axis: Axis) -> Group:
+    """The group of an axis, spread over the tiers."""
+    return spread(network, *size_and_stride(columns, axis))
+
+
+def level_between(network: Network, first: int, second: int) -> Level:
+    """The innermost tier that holds both ranks."""
+    inner = (level for level in network.levels[:-1] if first // level.domain == second // level.domain)
+    return next(inner, network.levels[-1])

@@ -1,0 +1,156 @@
+"""Collectives against published bus bandwidths and latencies (shared/data/networks.yaml names the source of each row)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from projectors.communication.collectives import collective_seconds, fastest_algorithm, transfer_seconds
+from projectors.communication.groups import GIGA, MICRO, Network, network_of_tiers, spread
+from projectors.inputs.hardware import Vendor
+from projectors.inputs.loading import load_network
+from projectors.workload.operators import CollectiveKind
+
+AR, AG, RS, A2A = CollectiveKind.ALL_REDUCE, CollectiveKind.ALL_GATHER, CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_TO_ALL
+MIB = 2**20
+
+
+def network(profile: str, nodes: int, gpus_per_node: int = 8) -> Network:
+    """A shipped network profile under a cluster of some nodes."""
+    vendor = Vendor.AMD if profile.startswith("mi") else Vendor.NVIDIA
+    return network_of_tiers(load_network(profile).tiers, nodes, gpus_per_node, vendor)
+
+
+def bus_bandwidth(kind: CollectiveKind, nbytes: float, gpus: int, net: Network) -> float:
+    """GB/s as nccl-tests states it."""
+    seconds = float(collective_seconds(kind, nbytes, spread(net, gpus, 1), net))
+    passes = 2 if kind is AR else 1
+    return passes * (gpus - 1) / gpus * nbytes / seconds / GIGA
+
+
+@pytest.mark.parametrize(
+    ("profile", "kind", "nbytes", "gpus", "published"),
+    [
+        ("dgx-a100", AR, 512e6, 8, 222.3),
+        ("dgx-a100", AG, 512e6, 8, 205.3),
+        ("dgx-a100", A2A, 512e6, 8, 203.1),
+        ("dgx-h100", AR, 512e6, 8, 445.0),
+        ("dgx-h100", AG, 512e6, 8, 335.2),
+        ("dgx-h100", RS, 512e6, 8, 335.7),
+        ("dgx-h100", A2A, 512e6, 8, 315.2),
+        ("hgx-b200", AR, 8 * 2**30, 8, 838.0),
+        ("hgx-b200", AG, 512e6, 8, 617.0),
+        ("mi300x-node", AR, 8 * 2**30, 8, 316.8),
+        ("mi300x-node", AR, 67e6, 8, 266.3),
+        ("mi300x-node", AR, 4 * 2**30, 2, 47.7),  # one xGMI link
+        ("mi355x-node", AR, 8 * 2**30, 4, 166.5),
+        ("mi355x-node", AG, 8 * 2**30, 8, 369.0),
+        ("mi355x-node", A2A, 8 * 2**30, 8, 360.9),
+    ],
+)
+def test_bus_bandwidth_inside_a_node_is_within_15_percent_of_published(
+    profile: str, kind: CollectiveKind, nbytes: float, gpus: int, published: float
+) -> None:
+    assert bus_bandwidth(kind, nbytes, gpus, network(profile, 1)) == pytest.approx(published, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("profile", "nodes", "kind", "published"),
+    [
+        ("dgx-h100", 2, AR, 487.1),   # p5, EFA v2
+        ("dgx-h100", 2, AR, 471.2),   # OCI, RoCE
+        ("dgx-h100", 8, AR, 386.6),   # CoreWeave, InfiniBand
+        ("dgx-h100", 16, AR, 369.9),  # p5en
+        ("hgx-b200", 2, A2A, 89.9),
+    ],
+)
+def test_bus_bandwidth_between_nodes_is_within_15_percent_of_published(
+    profile: str, nodes: int, kind: CollectiveKind, published: float
+) -> None:
+    assert bus_bandwidth(kind, 16 * 2**30, 8 * nodes, network(profile, nodes)) == pytest.approx(published, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("kind", "gpus", "published_us"), [(AR, 8, 15.6), (AG, 8, 10.4), (RS, 8, 10.3), (A2A, 8, 8.1), (AR, 2, 5.9), (AG, 4, 7.1)]
+)
+def test_a_kilobyte_takes_about_as_long_as_measured_on_h100(kind: CollectiveKind, gpus: int, published_us: float) -> None:
+    net = network("dgx-h100", 1)
+    seconds = float(collective_seconds(kind, 1024, spread(net, gpus, 1), net))
+    assert published_us / 2 < seconds / MICRO < published_us * 2
+
+
+def test_two_gpus_of_an_8_way_mesh_share_one_link_whatever_the_axis() -> None:
+    """A group that is not tp used to get the whole mesh: 253 GB/s over a 64 GB/s link (reference defect 35)."""
+    net = network("mi300x-node", 1)
+    for stride in (1, 2, 4):
+        group = spread(net, 2, stride)
+        seconds = float(collective_seconds(AG, 2**30, group, net))
+        assert 0.5 * 2**30 / seconds / GIGA < 64
+
+
+def test_a_group_of_one_costs_nothing() -> None:
+    net = network("dgx-h100", 4)
+    for kind in CollectiveKind:
+        assert collective_seconds(kind, 2**30, spread(net, 1, 1), net) == 0
+
+
+@given(
+    kind=st.sampled_from(CollectiveKind), small=st.floats(1, 1e9), more=st.floats(1, 1e9), gpus=st.sampled_from([2, 4, 8, 16, 32, 64])
+)
+def test_more_bytes_never_take_less_time(kind: CollectiveKind, small: float, more: float, gpus: int) -> None:
+    net = network("dgx-h100", 8)
+    group = spread(net, gpus, 1)
+    assert collective_seconds(kind, small, group, net) <= collective_seconds(kind, small + more, group, net)
+
+
+@pytest.mark.parametrize(
+    ("profile", "kind"), [("dgx-a100", AR), ("dgx-a100", AG), ("dgx-a100", RS), ("dgx-h100", AG), ("dgx-h100", RS)]
+)
+@pytest.mark.parametrize("nbytes", [1024, MIB, 64 * MIB, 2**30])
+def test_larger_groups_never_take_less_time_on_a_switch(profile: str, kind: CollectiveKind, nbytes: int) -> None:
+    net = network(profile, 16)
+    seconds = [float(collective_seconds(kind, nbytes, spread(net, gpus, 1), net)) for gpus in (1, 2, 4, 8, 16, 32, 64, 128)]
+    assert seconds == sorted(seconds)
+
+
+def test_reduction_in_the_switch_makes_eight_gpus_faster_than_four() -> None:
+    """As published for H200: 363 GB/s on 4 GPUs (ring), 473 on 8, so the same tensor takes 10% less time on more GPUs."""
+    net = network("dgx-h100", 1)
+    four, eight = (float(collective_seconds(AR, 8 * 2**30, spread(net, gpus, 1), net)) for gpus in (4, 8))
+    assert eight / four == pytest.approx(1.75 / 473 / (1.5 / 363), rel=0.05)
+
+
+def test_two_nodes_never_beat_one() -> None:
+    """The reference gives 2 nodes a higher bus bandwidth than one (facts, 3.4)."""
+    for kind in (AR, AG, A2A):
+        one, two = network("mi355x-node", 1), network("mi355x-node", 2)
+        for nbytes in (MIB, 2**30):
+            inside = collective_seconds(kind, nbytes, spread(one, 8, 1), one)
+            assert collective_seconds(kind, nbytes, spread(two, 16, 1), two) > inside
+
+
+def test_small_messages_take_few_hops_and_large_ones_the_switch_reduction() -> None:
+    net = network("dgx-h100", 1)
+    group = spread(net, 8, 1)
+    assert fastest_algorithm(AR, 1024, group, net) == "one-shot"
+    assert fastest_algorithm(AR, 2**30, group, net) == "in-network"
+    assert fastest_algorithm(AG, 2**30, group, net) == "ring Simple"
+
+
+def test_arrays_give_what_single_messages_give() -> None:
+    net = network("dgx-h100", 8)
+    sizes, nbytes = np.array([1, 4, 8, 64]), np.array([1e6, 0.0, 1e9, 1e3])
+    for kind in CollectiveKind:
+        table = collective_seconds(kind, nbytes, spread(net, sizes, np.ones(4, dtype=int)), net)
+        single = [
+            collective_seconds(kind, float(size), spread(net, int(gpus), 1), net) for size, gpus in zip(nbytes, sizes, strict=True)
+        ]
+        assert table == pytest.approx(np.array(single))
+
+
+def test_a_message_between_nodes_takes_the_cards_share_and_inside_the_links() -> None:
+    net = network("dgx-h100", 2)
+    assert transfer_seconds(2**30, net.levels[1], net) == pytest.approx(2**30 / 47.5e9, rel=0.01)
+    assert transfer_seconds(2**30, net.levels[0], net) == pytest.approx(2**30 / 328.5e9, rel=0.01)
