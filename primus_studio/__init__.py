@@ -1,0 +1,1 @@
+"""The window and the command line. The only package that imports Qt."""
