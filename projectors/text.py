@@ -31,13 +31,18 @@ def bytes_text(nbytes: float) -> str:
     return f"{nbytes:,.0f} B"
 
 
+def gib_text(nbytes: float) -> str:
+    """Bytes in GiB without the unit, for a column that names it: 253188702208 -> 235.80."""
+    return f"{nbytes / GIB:,.2f}"
+
+
 def seconds_text(seconds: float) -> str:
     """Seconds in the unit that fits: 1.4824 -> 1.482 s, 0.041 -> 41 ms, 1.2e-5 -> 12 µs, 7200 -> 2 h."""
     size = abs(seconds)
     if size >= MINUTES_FROM:
         unit, name = next((unit, name) for unit, name in _LONG_SECONDS if size >= unit)
         return f"{seconds / unit:.3g} {name}" if size / unit < 1000 else f"{seconds / unit:,.0f} {name}"
-    if size >= 1:
+    if round_significant(size) >= 1:
         return f"{seconds:.4g} s"
     if size == 0:
         return "0 s"
@@ -78,13 +83,24 @@ def percent_text(fraction: float | None) -> str:
     return UNKNOWN if fraction is None or not isfinite(fraction) else f"{fraction:.1%}"
 
 
-def table_text(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
-    """Aligned columns: the first `left` columns to the left, the others to the right, two blanks between."""
-    lines = [tuple(header), *(tuple(row) for row in rows)]
+def table_text(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Aligned columns, two blanks between: numbers to the right, words (and the first column) to the left.
+
+    A header may have line breaks; it is set at the bottom.
+    """
+    heads = [cell.split("\n") for cell in header]
+    height = max(len(head) for head in heads)
+    titles = zip(*([""] * (height - len(head)) + head for head in heads), strict=True)
+    lines = [*titles, *(tuple(row) for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    right = [column > 0 and all(_is_number(row[column]) for row in rows) for column in range(len(header))]
 
     def aligned(line: Sequence[str]) -> str:
-        cells = zip(line, widths, strict=True)
-        return "  ".join(cell.ljust(width) if column < left else cell.rjust(width) for column, (cell, width) in enumerate(cells))
+        cells = zip(line, widths, right, strict=True)
+        return "  ".join(cell.rjust(width) if to_right else cell.ljust(width) for cell, width, to_right in cells)
 
     return "\n".join(aligned(line).rstrip() for line in lines)
+
+
+def _is_number(cell: str) -> bool:
+    return cell == UNKNOWN or cell.lstrip("-")[:1].isdigit()
