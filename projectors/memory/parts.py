@@ -44,7 +44,7 @@ class Parts:
 
 def read_parts(card: ModelCard, kinds: tuple[LayerKind, ...], columns: Columns, recipes: int) -> Parts:
     """Read every part of the model once for `recipes` recipes (the common length of the arrays in `columns`)."""
-    layer_input = columns.tokens_sp * card.hidden_size * columns.activation_bytes
+    layer_input = columns.tokens_sp * card.residual_width * columns.activation_bytes
     read = [_read(layer_operators(card, kind, columns), columns, layer_input, layer=True) for kind in kinds]
     read += [_read(operators, columns, 0, layer=False) for operators in (embedding_operators(card, columns), head_operators(card, columns))]
     arrays = np.empty((len(read[0]), len(read), recipes))

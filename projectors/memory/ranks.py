@@ -5,6 +5,7 @@ Everything is a product of what a part needs and how often a virtual stage holds
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -108,24 +109,34 @@ def _at_peak(columns: Columns, plan: StagePlan, saved: Floats, logits: Floats) -
 
     The order of passes decides which chunks can be live together; the peak is the dearest of these sets.
     """
-    stages = plan.stages_of
-    saved_chunks, logit_chunks = saved[stages], logits[stages]  # [ranks, chunks, n]
+    saved_chunks, logit_chunks = saved[plan.stages_of], logits[plan.stages_of]  # [ranks, chunks, n]
     recipes = saved.shape[1]
     activations = np.empty((plan.ranks, recipes))
     kept_logits = np.empty((plan.ranks, recipes))
     live = np.empty((plan.ranks, plan.chunks, recipes), dtype=np.int64)
-    microbatches = np.broadcast_to(np.asarray(columns.microbatches), (recipes,))
-    for number in np.unique(microbatches):
-        chosen = np.flatnonzero(microbatches == number)
-        for rank, sets in enumerate(live_chunks(columns.schedule, plan.ranks, plan.chunks, int(number))):
-            kept = sets @ saved_chunks[rank][:, chosen]
-            of_logits = sets @ logit_chunks[rank][:, chosen]
-            dearest = np.argmax(kept + of_logits, axis=0)
-            column = np.arange(len(chosen))
-            activations[rank, chosen] = kept[dearest, column]
-            kept_logits[rank, chosen] = of_logits[dearest, column]
-            live[rank][:, chosen] = sets[dearest].T
+    for chosen, sets in _live_sets(columns, plan, recipes):
+        kept = np.einsum("rkc,rcn->rkn", sets, saved_chunks[:, :, chosen])
+        of_logits = np.einsum("rkc,rcn->rkn", sets, logit_chunks[:, :, chosen])
+        dearest = np.argmax(kept + of_logits, axis=1)[:, None]  # [ranks, 1, n]
+        activations[:, chosen] = np.take_along_axis(kept, dearest, axis=1)[:, 0]
+        kept_logits[:, chosen] = np.take_along_axis(of_logits, dearest, axis=1)[:, 0]
+        live[:, :, chosen] = np.moveaxis(sets[np.arange(plan.ranks)[:, None], dearest[:, 0]], 2, 1)
     return activations, kept_logits, live
+
+
+def _live_sets(columns: Columns, plan: StagePlan, recipes: int) -> Iterator[tuple[NDArray[np.intp], NDArray[np.int64]]]:
+    """Recipes with the same live sets, and those sets as one array [ranks, k, chunks], padded with empty ones."""
+    microbatches = np.broadcast_to(np.asarray(columns.microbatches), (recipes,))
+    numbers, group = np.unique(microbatches, return_inverse=True)
+    distinct: dict[int, tuple[tuple[NDArray[np.int64], ...], list[int]]] = {}
+    for position, number in enumerate(numbers):
+        sets = live_chunks(columns.schedule, plan.ranks, plan.chunks, int(number))
+        distinct.setdefault(id(sets), (sets, []))[1].append(position)
+    for sets, positions in distinct.values():
+        padded = np.zeros((plan.ranks, max(len(rows) for rows in sets), plan.chunks), dtype=np.int64)
+        for rank, rows in enumerate(sets):
+            padded[rank, : len(rows)] = rows
+        yield np.flatnonzero(np.isin(group, positions)), padded
 
 
 def _communication_buffers(
@@ -139,13 +150,13 @@ def _communication_buffers(
 ) -> Floats:
     """Collective-library buffers of every communicator, pipeline receive buffers, DeepEP buffers, gathered shards."""
     element = columns.activation_bytes
-    boundary: Quantity = columns.tokens_sp * card.hidden_size * element
+    boundary: Quantity = columns.tokens_sp * card.residual_width * element
     buffers = np.zeros(shape)
     buffers += communicators(columns) * hardware.framework.communicator_mib * MIB
     if plan.ranks > 1:
         buffers += PIPELINE_BUFFERS * boundary
     if card.moe and columns.moe_dispatch not in (MoeDispatch.ALLTOALL, MoeDispatch.ALLGATHER):
-        buffers += DEEPEP_BUFFER_COPIES * card.moe.top_k * boundary * (np.asarray(columns.ep) > 1)
+        buffers += DEEPEP_BUFFER_COPIES * card.moe.top_k * columns.tokens_sp * card.hidden_size * element * (np.asarray(columns.ep) > 1)
     largest = _largest_by_rank(plan, held, parts.dense_parameters + parts.expert_parameters)
     if columns.sharding.parameters:
         buffers += PREFETCHED_LAYERS * largest * columns.weight_bytes
