@@ -229,7 +229,8 @@ def typical_gemm(entry: dict[str, Any]) -> dict[str, Any]:
     return {
         row["dtype"]: (
             round(row["median_pct"] / 100, 3),
-            f"median of {row['shapes']} shapes with m, n, k >= 4096, {row['backend']} (aiconfigurator gemm_perf); best shape {row['best_pct'] / 100:.3f}",
+            f"median of {row['shapes']} shapes with m, n, k >= 4096, {row['backend']} (aiconfigurator gemm_perf); "
+            f"best shape {row['best_pct'] / 100:.3f}",
         )
         for row in rows
         if row["backend"] == newest
@@ -310,7 +311,8 @@ def hardware(
         "sources": sources,
     }
     sources["gemm_tile"] = (
-        "largest output tile of a library GEMM: 256x256 that Primus searches on CDNA (facts 4.1), 128x256 of CUTLASS and cuBLAS otherwise"
+        "largest output tile of a library GEMM: 256x256 that Primus searches on CDNA (facts 4.1), "
+        "128x256 of CUTLASS and cuBLAS otherwise"
     )
     return profile
 

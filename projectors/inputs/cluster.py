@@ -85,7 +85,8 @@ class ClusterSpec(Frozen):
                 )
         if sizes[-1] is not None and sizes[-1] < self.gpus:
             raise ValueError(
-                f"tiers: the last level {self.tiers[-1].name} holds {sizes[-1]} accelerators, the cluster has {self.gpus}; make its size null or larger"
+                f"tiers: the last level {self.tiers[-1].name} holds {sizes[-1]} accelerators, "
+                f"the cluster has {self.gpus}; make its size null or larger"
             )
         return self
 

@@ -71,7 +71,7 @@ def local_machine(root: Path = Path("/")) -> dict[str, Any]:
         "notes": ["An estimate from /proc and /sys and stated assumptions; a benchmark on this machine replaces it."],
         "sources": {
             "memory_gib": "MemTotal of /proc/meminfo" if memory else "assumption",
-            "memory_bandwidth_tb_s": f"assumption: {channels} DDR4-3200 channels of {CHANNEL_GB_S} GB/s, one for {CORES_PER_CHANNEL} cores",
+            "memory_bandwidth_tb_s": f"assumption: DDR4-3200, {channels} channels, one for {CORES_PER_CHANNEL} cores",
             "peak_tflops.bf16": f"{told}; bf16 at {factor}x the fp32 rate",
             "peak_tflops.fp32": told,
             "vector_tflops": told,

@@ -132,7 +132,8 @@ class SlidingWindow(Frozen):
     window: int = quantity(says="Tokens a query sees, itself included", unit="tokens", least=1, most=MOST_SEQUENCE)
     pattern: str | tuple[int, ...] = Field(
         "alternating",
-        description='"alternating" (even layers windowed), "L:G" (L windowed layers, then G full ones), "all", or explicit windowed layer numbers',
+        description='"alternating" (even layers windowed), "L:G" (L windowed layers, then G full ones), "all", '
+        "or explicit windowed layer numbers",
     )
 
     @model_validator(mode="after")
@@ -218,7 +219,8 @@ class ModelCard(Frozen):
     def _consistent(self) -> Self:
         if self.num_attention_heads % self.num_query_groups:
             raise ValueError(
-                f"num_query_groups is {self.num_query_groups}, allowed are divisors of num_attention_heads = {self.num_attention_heads}"
+                f"num_query_groups is {self.num_query_groups}, "
+                f"allowed are divisors of num_attention_heads = {self.num_attention_heads}"
             )
         if self.mla and self.compressed_attention:
             raise ValueError("mla and compressed_attention exclude each other")

@@ -134,7 +134,7 @@ def _difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]
         old = before.get(key)
         if value == old and type(value) is type(old):
             continue
-        if key in FREE_MAPS:
+        if key in FREE_MAPS and isinstance(value, dict):
             changed[key] = (
                 {name: value.get(name) for name in {**old, **value} if value.get(name) != old.get(name)} if old else value
             )
@@ -225,7 +225,8 @@ def _map(dumper: yaml.SafeDumper, value: dict[str, Any]) -> yaml.Node:
 
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=None if is_text(value) else "'")
+    style = '"' if not value.isprintable() else None if is_text(value) else "'"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
 _Dumper.add_representer(list, _list)
