@@ -14,7 +14,7 @@ from projectors.memory import memory_breakdown
 from projectors.pipeline import applicable
 from projectors.results import Projection
 from projectors.stages import stage_plan
-from projectors.step import StepResult, project_step
+from projectors.step import project_step
 from projectors.workload.parameters import model_parameters
 
 
@@ -61,7 +61,7 @@ def _with_schedule(
     empty: Projection, card: ModelCard, cluster: ClusterSpec, recipe: Recipe, columns: Columns, memory_margin: float
 ) -> Projection:
     plan = stage_plan(card, columns)
-    step: StepResult = project_step(card, cluster, recipe, columns, plan)
+    step = project_step(card, cluster, columns, plan)
     return replace(
         empty,
         parameters=model_parameters(card),

@@ -1,0 +1,95 @@
+"""Gradients reduced and parameters gathered once a step: seconds per rank, and what the schedule leaves exposed of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projectors.columns import Columns
+from projectors.communication.collectives import collective_seconds
+from projectors.communication.groups import Group, spread
+from projectors.communication.overlap import bucketed_exposed
+from projectors.compute.layer import Machine
+from projectors.inputs.recipe import Sharding
+from projectors.memory.state import state_bytes
+from projectors.pipeline.timeline import Timeline
+from projectors.workload.operators import Axis, CollectiveKind
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class RankWork:
+    """What a pipeline rank has for one step, on one of its GPUs."""
+
+    dense: float            # parameters replicated over dp x cp
+    expert: float           # parameters replicated over expert dp
+    forward: float          # seconds of one microbatch' forward passes, all chunks
+    backward: float         # seconds of one microbatch' backward passes, all chunks, weight gradients included
+    starts: float           # when its first pass starts
+    ends: float             # when its last pass ends
+
+
+def rank_windows(timeline: Timeline) -> tuple[Floats, Floats]:
+    """[ranks] start of the first pass and end of the last one."""
+    starts, ends = np.full(timeline.ranks, np.inf), np.zeros(timeline.ranks)
+    np.minimum.at(starts, timeline.rank, timeline.start)
+    np.maximum.at(ends, timeline.rank, timeline.end)
+    return starts, ends
+
+
+def exposed_data_parallel(work: list[RankWork], machine: Machine, columns: Columns, makespan: float) -> float:
+    """Seconds that a step takes beyond its makespan because of gradient reduction and parameter gathering.
+
+    A rank that ends early reduces while others still work, and one that starts late gathers before; the last to be done
+    and the last to begin count.
+    """
+    late_start = late_end = 0.0
+    for rank in work:
+        gather, reduce = _rank_exposed(rank, machine, columns)
+        late_start = max(late_start, gather - rank.starts)
+        late_end = max(late_end, reduce - (makespan - rank.ends))
+    return late_start + late_end
+
+
+def _rank_exposed(rank: RankWork, machine: Machine, columns: Columns) -> tuple[float, float]:
+    """Exposed parameter gathering before and gradient reduction after the passes of one rank."""
+    replicas = float(columns.dp * columns.cp)
+    parameters = rank.dense + rank.expert
+    gather, reduce = reduction_seconds(rank.dense, rank.expert, machine, columns)
+    if columns.overlap_param_gather:
+        gather = bucketed_exposed(gather, parameters, replicas, rank.forward)
+    if columns.overlap_grad_reduce:
+        reduce = bucketed_exposed(reduce, parameters, replicas, rank.backward)
+    if columns.sharding is Sharding.ZERO2:  # sharded gradients cannot wait for the last microbatch
+        reduce = reduce * float(columns.microbatches)
+    return gather, reduce
+
+
+def reduction_seconds(dense: float, expert: float, machine: Machine, columns: Columns) -> tuple[float, float]:
+    """Parameter gathering and gradient reduction of a rank, overlap aside.
+
+    Gradients travel in `grad_reduce_dtype`: reduce-scattered and followed by a gather of the weights where the optimizer is
+    sharded (ZeRO, arXiv:1910.02054), else all-reduced. With sharded parameters the microbatches did that already; hsdp
+    still all-reduces its shards between replicas.
+    """
+    each = state_bytes(columns)
+    gather = reduce = 0.0
+    for axis, elements in ((Axis.DP, dense), (Axis.EXPERT_DP, expert)):
+        group = machine.groups[axis]
+        if columns.sharding.parameters:
+            shard = machine.shard if axis is Axis.DP else machine.expert_shard
+            replicas = spread(machine.network, group.size // shard.size, group.stride * shard.size)
+            reduce += _seconds(CollectiveKind.ALL_REDUCE, elements / shard.size * each.gradient, replicas, machine)
+        elif columns.sharding.optimizer:
+            reduce += _seconds(CollectiveKind.REDUCE_SCATTER, elements * each.gradient, group, machine)
+            gather += _seconds(CollectiveKind.ALL_GATHER, elements * each.weight, group, machine)
+        else:
+            reduce += _seconds(CollectiveKind.ALL_REDUCE, elements * each.gradient, group, machine)
+    return gather, reduce
+
+
+def _seconds(kind: CollectiveKind, nbytes: object, group: Group, machine: Machine) -> float:
+    return float(collective_seconds(kind, float(nbytes), group, machine.network))  # type: ignore[arg-type]

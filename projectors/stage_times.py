@@ -1,0 +1,107 @@
+"""Seconds of every virtual stage, pass by pass, from its layers and ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projectors.columns import Columns
+from projectors.compute.host import HOST_FORWARD
+from projectors.compute.layer import Machine, OperatorRow, PartSeconds, PassSeconds, parameter_counts, part_seconds
+from projectors.compute.roofline import Bound
+from projectors.inputs.model_card import ModelCard
+from projectors.inputs.recipe import Recompute
+from projectors.memory.parts import part_counts, recomputed_counts
+from projectors.results import OperatorTime
+from projectors.stages import StagePlan
+from projectors.workload.ends import embedding_operators, head_operators
+from projectors.workload.layers import layer_operators
+from projectors.workload.operators import Operator
+
+Floats = NDArray[np.float64]
+
+KINDS_OF_SECONDS = tuple(entry.name for entry in fields(PassSeconds))
+"""What the last axis of `StageTimes.passes` counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A layer kind or an end of the model, with its operators on one GPU and their seconds."""
+
+    label: str
+    operators: tuple[Operator, ...]
+    seconds: PartSeconds
+
+
+@dataclass(frozen=True, slots=True)
+class StageTimes:
+    """Of one recipe. V virtual stages in model order."""
+
+    passes: Floats          # [V, 3, kinds]: forward, backward, weight gradient
+    dense: Floats           # [V] dense parameters on one GPU
+    expert: Floats          # [V] parameters of routed experts on one GPU
+    counts: NDArray[np.int64]   # [V, parts]
+    parts: tuple[Part, ...]
+
+    @property
+    def seconds(self) -> Floats:
+        """[3, V] whole passes."""
+        totals: Floats = self.passes.sum(axis=2).T
+        return totals
+
+
+def stage_times(card: ModelCard, columns: Columns, plan: StagePlan, machine: Machine) -> StageTimes:
+    """Layers of each kind times how many a stage has, the embedding on the first virtual stage, head and loss on the last
+    (on V-shaped schedules both are on rank 0)."""
+    described = [(kind.label, layer_operators(card, kind, columns)) for kind in plan.kinds]
+    described += [("Embedding", embedding_operators(card, columns)), ("Head and loss", head_operators(card, columns))]
+    parts = tuple(Part(label, operators, part_seconds(operators, machine, columns)) for label, operators in described)
+    counts = part_counts(plan)
+    each = np.array([
+        [_values(part.seconds.forward), _values(part.seconds.backward), _values(part.seconds.weight)] for part in parts
+    ])
+    passes = np.tensordot(counts, each, axes=1)
+    if columns.recompute is Recompute.FULL:
+        again = np.array([_values(part.seconds.again) for part in parts])
+        passes[:, 1] += recomputed_counts(plan, columns) @ again
+    elements = np.array([parameter_counts(part.operators) for part in parts], dtype=np.float64)
+    dense, expert = (counts @ elements).T
+    return StageTimes(passes, dense, expert, counts, parts)
+
+
+def _values(seconds: PassSeconds) -> tuple[Any, ...]:
+    return (seconds.compute, seconds.recompute, seconds.tp, seconds.cp, seconds.ep, seconds.fsdp)
+
+
+def operator_times(times: StageTimes, columns: Columns) -> tuple[OperatorTime, ...]:
+    """The operator table: every operator of every part once."""
+    full = columns.recompute is Recompute.FULL
+    layers = len(times.parts) - 2  # the ends are never recomputed
+    return tuple(
+        _operator_time(part.label, row, recomputed=row.recomputed or (full and position < layers))
+        for position, part in enumerate(times.parts)
+        for row in part.seconds.rows
+    )
+
+
+def _operator_time(label: str, row: OperatorRow, *, recomputed: bool) -> OperatorTime:
+    seconds = row.seconds
+    forward, exposed = float(seconds.forward), float(row.exposed_forward + row.exposed_backward)
+    bound = seconds.bound_forward
+    if float(row.exposed_forward) > max(forward, HOST_FORWARD):
+        bound = Bound.COMMUNICATION
+    elif forward + float(row.exposed_forward) < HOST_FORWARD:
+        bound = Bound.LAUNCH
+    return OperatorTime(
+        layer=label,
+        operator=row.operator.name,
+        forward=forward,
+        backward=float(seconds.input_gradient + seconds.weight_gradient),
+        recompute=forward if recomputed else 0.0,
+        exposed=exposed,
+        flops_forward=float(row.operator.flops_forward),
+        bound=bound.value,
+    )

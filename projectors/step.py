@@ -1,0 +1,128 @@
+"""One optimizer step of one recipe: passes of every stage, the pipeline, data parallelism, the optimizer; and the rates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projectors.columns import Columns
+from projectors.communication.collectives import transfer_seconds
+from projectors.communication.groups import level_between
+from projectors.compute.host import STEP_SECONDS
+from projectors.compute.layer import Machine, machine_of
+from projectors.compute.rates import TERA
+from projectors.data_parallel import RankWork, exposed_data_parallel, rank_windows
+from projectors.inputs.cluster import ClusterSpec
+from projectors.inputs.model_card import ModelCard
+from projectors.optimizer_step import newton_schulz_flops, optimizer_seconds
+from projectors.pipeline import busy_seconds, order, simulate
+from projectors.pipeline.timeline import Timeline
+from projectors.results import ExposedCommunication, OperatorTime, StepBreakdown, Throughput
+from projectors.stage_times import KINDS_OF_SECONDS, StageTimes, operator_times, stage_times
+from projectors.stages import StagePlan
+from projectors.workload.parameters import forward_flops_per_sequence
+
+Floats = NDArray[np.float64]
+
+TRAINING_PASSES = 3
+"""Forward passes that a training step's model FLOPs amount to: backward does every product twice (arXiv:2204.02311)."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """Time of one step: where it goes, the pipeline, the operator table, the rates."""
+
+    step: StepBreakdown
+    timeline: Timeline
+    operators: tuple[OperatorTime, ...]
+    throughput: Throughput
+
+
+def project_step(card: ModelCard, cluster: ClusterSpec, columns: Columns, plan: StagePlan) -> StepResult:
+    """Project one legal recipe. Raises ValueError where the device has no peak for its precision."""
+    machine = machine_of(cluster, columns)
+    times = stage_times(card, columns, plan, machine)
+    microbatches = int(columns.microbatches)
+    passes = order(columns.schedule, plan.ranks, plan.chunks, microbatches)
+    forward, backward, weight = times.seconds
+    send = boundary_seconds(card, columns, plan, machine)
+    timeline = simulate(passes, forward, backward, weight, send)
+    makespan = float(timeline.makespan)
+    unhindered = float(simulate(passes, forward, backward, weight, np.zeros_like(send)).makespan) if send.any() else makespan
+    step = _breakdown(times, timeline, makespan, unhindered, machine, columns, plan)
+    return StepResult(step, timeline, operator_times(times, columns), _throughput(card, cluster, columns, step.seconds))
+
+
+def boundary_seconds(card: ModelCard, columns: Columns, plan: StagePlan, machine: Machine) -> Floats:
+    """[V - 1] seconds to send one microbatch from each virtual stage to the next; 0 where both are on one rank.
+
+    A pipeline rank is a block of gpus / pp neighbouring GPUs, each sending to the same place in the next block.
+    """
+    boundary = float(columns.tokens_sp * card.hidden_size * columns.activation_bytes)
+    block = columns.gpus // plan.ranks
+    send = np.zeros(plan.virtual_stages - 1)
+    known: dict[str, float] = {}
+    for stage, (here, there) in enumerate(zip(plan.rank_of[:-1].tolist(), plan.rank_of[1:].tolist(), strict=True)):
+        if here == there:
+            continue
+        level = level_between(machine.network, here * block, there * block)
+        if level.name not in known:
+            known[level.name] = float(transfer_seconds(boundary, level, machine.network))
+        send[stage] = known[level.name]
+    return send
+
+
+def _breakdown(
+    times: StageTimes, timeline: Timeline, makespan: float, unhindered: float, machine: Machine, columns: Columns, plan: StagePlan
+) -> StepBreakdown:
+    """Parts of the step on the rank that is busy longest; bubble is what its passes and waiting for sends leave."""
+    busy = busy_seconds(timeline)
+    busiest = int(np.argmax(busy))
+    spent = times.passes[plan.stages_of[busiest]].sum(axis=(0, 1)) * float(columns.microbatches)
+    seconds = dict(zip(KINDS_OF_SECONDS, spent.tolist(), strict=True))
+    exposed_pp = max(makespan - unhindered, 0.0)
+    idle = max(makespan - exposed_pp - float(spent.sum()), 0.0) if plan.ranks > 1 else 0.0
+    work = _work(times, timeline, plan)
+    matrices = np.array([newton_schulz_flops(part.operators) for part in times.parts[:-2]])  # the ends are no layer matrices
+    flops, elements = (times.counts[:, :-2] @ matrices).T
+    return StepBreakdown(
+        compute=seconds["compute"],
+        recompute=seconds["recompute"],
+        bubble=idle,
+        optimizer=max(
+            optimizer_seconds(rank.dense, rank.expert, float(flops[own].sum()), float(elements[own].sum()), machine, columns)
+            for rank, own in zip(work, plan.stages_of, strict=True)
+        ),
+        other=STEP_SECONDS,
+        exposed=ExposedCommunication(
+            tp=seconds["tp"], cp=seconds["cp"], ep=seconds["ep"], pp=exposed_pp,
+            dp=exposed_data_parallel(work, machine, columns, makespan), fsdp=seconds["fsdp"],
+        ),
+    )
+
+
+def _work(times: StageTimes, timeline: Timeline, plan: StagePlan) -> list[RankWork]:
+    starts, ends = rank_windows(timeline)
+    forward, backward, weight = times.seconds
+    return [
+        RankWork(
+            dense=float(times.dense[stages].sum()),
+            expert=float(times.expert[stages].sum()),
+            forward=float(forward[stages].sum()),
+            backward=float(backward[stages].sum() + weight[stages].sum()),
+            starts=float(starts[rank]),
+            ends=float(ends[rank]),
+        )
+        for rank, stages in enumerate(plan.stages_of)
+    ]
+
+
+def _throughput(card: ModelCard, cluster: ClusterSpec, columns: Columns, seconds: float) -> Throughput:
+    """Rates over the whole run: tokens are gbs times sequence length, exactly."""
+    tokens_per_s = float(columns.gbs * columns.seq_length) / seconds
+    flops = TRAINING_PASSES * forward_flops_per_sequence(card, int(columns.seq_length)) * float(columns.gbs)
+    tflops = flops / seconds / cluster.gpus / TERA
+    peak = cluster.hardware.peak_tflops.tflops(columns.precision)
+    return Throughput(tokens_per_s, tokens_per_s / cluster.gpus, tflops, tflops / peak if peak else None)
