@@ -149,19 +149,14 @@ def projection_text(study: Study, projection: Projection) -> str:
     parts = [heading_text(study, projection), verdict_text(projection)]
     if projection.throughput and projection.step and projection.timeline:
         rates = projection.throughput
-        parts.append(
-            table_text(
-                ("", ""),
-                [
-                    ("Throughput", rate_text(rates.tokens_per_s_per_gpu)),
-                    ("", rate_text(rates.tokens_per_s, "tok/s")),
-                    ("", f"{count_text(rates.tokens_per_day)} tok/day"),
-                    ("Model FLOPs", f"{tflops_text(rates.model_tflops_per_gpu)} per GPU"),
-                    ("MFU", percent_text(rates.mfu)),
-                    ("Bubble", percent_text(float(bubble_fraction(projection.timeline)))),
-                ],
-            ).lstrip()
+        headline = (
+            ("Throughput", rate_text(rates.tokens_per_s_per_gpu)),
+            ("", f"{rate_text(rates.tokens_per_s, 'tok/s')}, {count_text(rates.tokens_per_day)} tok/day"),
+            ("Model FLOPs", f"{tflops_text(rates.model_tflops_per_gpu)} per GPU"),
+            ("MFU", percent_text(rates.mfu)),
+            ("Bubble", percent_text(float(bubble_fraction(projection.timeline)))),
         )
+        parts.append("\n".join(f"{label:<12} {value}" for label, value in headline))
         parts.append(step_text(projection))
     if projection.memory:
         parts.append(memory_text(projection.memory))
@@ -170,15 +165,17 @@ def projection_text(study: Study, projection: Projection) -> str:
 
 
 def heading_text(study: Study, projection: Projection) -> str:
-    """What is projected, in two lines."""
+    """What is projected, in two lines; what follows from an illegal recipe is left out."""
     recipe, cluster = study.recipe, study.cluster
     degrees = "  ".join(f"{name} {getattr(recipe, name)}" for name in ("tp", "pp", "vpp", "cp", "ep", "etp"))
     schedule = projection.timeline.schedule.value if projection.timeline else recipe.schedule.value
-    batch = f"{projection.microbatches} microbatches of {recipe.mbs} x {number_text(recipe.seq_length)} tokens"
+    batch = f"{recipe.mbs} x {number_text(recipe.seq_length)} tokens"
+    if projection.legal:
+        degrees, batch = f"{degrees}  dp {projection.dp}", f"{projection.microbatches} microbatches of {batch}"
     size = f" ({count_text(projection.parameters.total)} parameters)" if projection.parameters else ""
     return (
         f"{study.model.name}{size} on {cluster.name}: {cluster.nodes} x {cluster.gpus_per_node} {cluster.hardware.name}\n"
-        f"{degrees}  dp {projection.dp}  {recipe.precision.value}  {schedule}  {batch}"
+        f"{degrees}  {recipe.precision.value}  {schedule}  {batch}"
     )
 
 

@@ -125,7 +125,8 @@ BROKEN: list[tuple[str, str, dict[str, Any], str, int | str | None]] = [
     ("moe-overlap-needs-virtual-stages", MIXTRAL, {"moe_overlap": True}, "recipe.moe_overlap", "false"),
     (
         "moe-overlap-excludes-full-recompute", MIXTRAL,
-        {"moe_overlap": True, "recompute": Recompute.FULL, "vpp": 2, "schedule": Schedule.INTERLEAVED}, "recipe.recompute", "none",
+        {"moe_overlap": True, "recompute": Recompute.FULL, "vpp": 2, "schedule": Schedule.INTERLEAVED},
+        "recipe.recompute", "none",
     ),
     (
         "moe-overlap-needs-all-to-all", MIXTRAL,

