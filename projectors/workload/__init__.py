@@ -1,0 +1,1 @@
+"""A model under a recipe as operators: FLOPs, parameters, saved bytes and traffic, each counted once."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from projectors.columns import Columns, Quantity, at_least
+from projectors.columns import Columns, Quantity, at_least, at_most
 from projectors.inputs.model_card import LatentAttention, ModelCard, Norm, PositionEmbedding
 from projectors.inputs.recipe import RecomputeModule
 from projectors.workload.operators import (
@@ -24,7 +22,7 @@ def causal_pairs(seq_length: Quantity, window: int | None) -> Quantity:
     """Query-key pairs of one causal sequence: sum over queries i of min(i + 1, window)."""
     if window is None:
         return seq_length * (seq_length + 1) // 2
-    seen = np.minimum(seq_length, window) if isinstance(seq_length, np.ndarray) else min(seq_length, window)
+    seen = at_most(seq_length, window)
     return seq_length * seen - seen * (seen - 1) // 2
 
 
@@ -48,7 +46,7 @@ def grouped_query_attention(card: ModelCard, columns: Columns, window: int | Non
     if card.qk_norm:
         operators.append(_head_norm(columns, heads + kv_heads, dim))
     if card.position_embedding is PositionEmbedding.ROPE:
-        operators.append(_rotary(columns, (heads + kv_heads) * dim))
+        operators.append(rotary(columns, (heads + kv_heads) * dim))
     operators.append(_core_attention(card, columns, window, heads, kv_heads, dim, dim, qkv_dropped_by=()))
     operators.append(_output_projection(card, columns, heads * dim))
     return tuple(operators)
@@ -73,7 +71,10 @@ def latent_attention(card: ModelCard, mla: LatentAttention, columns: Columns, wi
         ))
     else:
         operators += [
-            linear("q down projection", columns, Module.ATTENTION, rows=own, inputs=hidden, outputs=mla.q_lora_rank, saved=(norm_output,)),
+            linear(
+                "q down projection", columns, Module.ATTENTION, rows=own, inputs=hidden, outputs=mla.q_lora_rank,
+                saved=(norm_output,),
+            ),
             norm("q latent norm", Norm.RMSNORM, columns, own, mla.q_lora_rank),
             linear(
                 "q up projection", columns, Module.MLA_UP, rows=tokens, inputs=mla.q_lora_rank, outputs=query_width,
@@ -83,7 +84,8 @@ def latent_attention(card: ModelCard, mla: LatentAttention, columns: Columns, wi
         ]
     operators += [
         linear(
-            "kv down projection", columns, Module.ATTENTION, rows=own, inputs=hidden, outputs=mla.kv_lora_rank + mla.qk_rope_head_dim,
+            "kv down projection", columns, Module.ATTENTION, rows=own, inputs=hidden,
+            outputs=mla.kv_lora_rank + mla.qk_rope_head_dim,
         ),
         norm("kv latent norm", Norm.RMSNORM, columns, own, mla.kv_lora_rank),
         linear(
@@ -91,7 +93,7 @@ def latent_attention(card: ModelCard, mla: LatentAttention, columns: Columns, wi
             saved=(linear_input("kv latent", columns, own, mla.kv_lora_rank, features="kv lora"),),
             collectives=into_tensor_parallel(columns, mla.kv_lora_rank + mla.qk_rope_head_dim),
         ),
-        _rotary(columns, 2 * heads * mla.qk_head_dim, module=Module.MLA_UP),
+        rotary(columns, 2 * heads * mla.qk_head_dim, module=Module.MLA_UP),
         _core_attention(
             card, columns, window, heads, heads, mla.qk_head_dim, mla.v_head_dim, qkv_dropped_by=(RecomputeModule.MLA_UP_PROJ,)
         ),
@@ -117,7 +119,7 @@ def _core_attention(
     tokens, element = columns.tokens, columns.activation_bytes
     sequence = columns.seq_length
     sinks = (Tensor("attention sinks", ("heads",), (heads,), columns.weight_bytes),) if card.attn_sinks else ()
-    keys = sequence if window is None else (np.minimum(sequence, window) if isinstance(sequence, np.ndarray) else min(sequence, window))
+    keys = sequence if window is None else at_most(sequence, window)
     return Operator(
         "attention",
         OperatorKind.ATTENTION,
@@ -140,7 +142,7 @@ def _core_attention(
             Tensor("log-sum-exp", ("tokens", "heads"), (tokens, heads), FP32_BYTES, (RecomputeModule.CORE_ATTENTION,)),
         ),
         collectives=(
-            Collective(CollectiveKind.RING_EXCHANGE, Axis.CP, tokens * kv_heads * (dim_qk + dim_v) * element, forward=1, backward=2),
+            Collective(CollectiveKind.RING_EXCHANGE, Axis.CP, tokens * kv_heads * (dim_qk + dim_v) * element, backward=2),
         ),
     )
 
@@ -150,12 +152,12 @@ def _output_projection(card: ModelCard, columns: Columns, width: Quantity) -> Op
     return linear(
         "output projection", columns, Module.ATTENTION, rows=columns.tokens, inputs=width, outputs=card.hidden_size,
         bias=card.hidden_size if card.o_bias else 0,
-        saved=(_attention_output(columns, width),),
+        saved=(attention_output(columns, width),),
         collectives=out_of_tensor_parallel(columns, card.hidden_size),
     )
 
 
-def _attention_output(columns: Columns, width: Quantity) -> Tensor:
+def attention_output(columns: Columns, width: Quantity) -> Tensor:
     """Kept once for attention's backward and the projection's weight gradient; in fp8 the cast is kept beside it."""
     element = columns.activation_bytes + (columns.operand_bytes if columns.fp8 else 0)
     return Tensor("attention output", ("tokens", "features"), (columns.tokens, width), element)
@@ -171,7 +173,7 @@ def _head_norm(columns: Columns, heads: Quantity, dim: int) -> Operator:
     )
 
 
-def _rotary(columns: Columns, width: Quantity, module: Module = Module.ATTENTION) -> Operator:
-    """Fused rotary embedding of queries and keys: one read and one write each way, nothing kept but the shared table."""
+def rotary(columns: Columns, width: Quantity, module: Module = Module.ATTENTION) -> Operator:
+    """Fused rotary embedding of `width` features: one read and one write each way, nothing kept but the shared table."""
     passes = 2 * columns.tokens * width * columns.activation_bytes
     return Operator("rotary embedding", OperatorKind.STREAM, module, stream_forward=passes, stream_backward=passes)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from projectors.columns import Columns
 from projectors.inputs.model_card import ModelCard, PositionEmbedding
-from projectors.workload.layers import layer_kinds, layer_operators
+from projectors.workload.hyper_connections import collapse_at_head, stream_copies
+from projectors.workload.layers import layer_operators, mtp_kind
 from projectors.workload.operators import (
     Axis,
     Collective,
@@ -28,23 +29,23 @@ def embedding_operators(card: ModelCard, columns: Columns) -> tuple[Operator, ..
     if card.position_embedding is PositionEmbedding.LEARNED:
         weights.append(Tensor("position embedding", ("positions", "features"), (card.max_seq_len, hidden), columns.weight_bytes))
     passes = 2 * tokens * hidden * columns.activation_bytes
-    return (
-        Operator(
-            "embedding",
-            OperatorKind.STREAM,
-            Module.EMBEDDING,
-            weights=tuple(weights),
-            stream_forward=passes,
-            stream_backward=passes,
-            saved=(Tensor("token numbers", ("tokens",), (tokens,), INT64_BYTES),),
-            collectives=out_of_tensor_parallel(columns, hidden),
-        ),
+    embedding = Operator(
+        "embedding",
+        OperatorKind.STREAM,
+        Module.EMBEDDING,
+        weights=tuple(weights),
+        stream_forward=passes,
+        stream_backward=passes,
+        saved=(Tensor("token numbers", ("tokens",), (tokens,), INT64_BYTES),),
+        collectives=out_of_tensor_parallel(columns, hidden),
     )
+    return (embedding, *_into_streams(card, columns))
 
 
 def head_operators(card: ModelCard, columns: Columns) -> tuple[Operator, ...]:
     """Final norm, output head, loss, and the multi-token-prediction layers, of one microbatch on the last stage."""
     main = (
+        *_out_of_streams("final", card, columns),
         norm("final norm", card.norm, columns, columns.tokens_sp, card.hidden_size),
         _head(card, columns, own_weight=_head_has_own_weight(card, columns)),
         _loss(card, columns),
@@ -54,21 +55,23 @@ def head_operators(card: ModelCard, columns: Columns) -> tuple[Operator, ...]:
 
 def mtp_operators(card: ModelCard, columns: Columns) -> tuple[Operator, ...]:
     """Multi-token prediction (DeepSeek-V3, arXiv:2412.19437, 2.2): per depth two norms, a projection of the joined
-    hidden state and embedding, one layer like the last, a final norm, and the shared head and loss again.
+    hidden state and embedding, one layer like the last, a final norm, and the shared head and loss again. With
+    hyper-connections the projection's output is copied to all streams and a head of its own collapses them (Primus
+    `deepseek_v4_mtp_layer.py`).
 
     On loop placement with pp > 1 the last stage needs its own copy of the embedding; a tied head already is one.
     """
     if not card.mtp_layers:
         return ()
     own, hidden = columns.tokens_sp, card.hidden_size
-    last = layer_kinds(card)[-1]
     embedding_copy = _ends_apart(columns) and not card.tied_embeddings
     operators: list[Operator] = []
     for depth in range(card.mtp_layers):
         embedding = embedding_operators(card, columns)[0]
         operators += [
             Operator(
-                "MTP embedding", embedding.kind, Module.MTP, weights=embedding.weights[:1] if embedding_copy and depth == 0 else (),
+                "MTP embedding", embedding.kind, Module.MTP,
+                weights=embedding.weights[:1] if embedding_copy and depth == 0 else (),
                 stream_forward=embedding.stream_forward, stream_backward=embedding.stream_backward, saved=embedding.saved,
                 collectives=embedding.collectives,
             ),
@@ -79,12 +82,26 @@ def mtp_operators(card: ModelCard, columns: Columns) -> tuple[Operator, ...]:
                 saved=(Tensor("MTP joined input", ("tokens", "features"), (own, 2 * hidden), columns.activation_bytes),),
                 collectives=into_tensor_parallel(columns, 2 * hidden),
             ),
-            *layer_operators(card, last, columns),
+            *_into_streams(card, columns),
+            *layer_operators(card, mtp_kind(card), columns),
+            *_out_of_streams("MTP", card, columns),
             norm("MTP final norm", card.norm, columns, own, hidden, module=Module.MTP),
             _head(card, columns, own_weight=False),
             _loss(card, columns),
         ]
     return tuple(operators)
+
+
+def _into_streams(card: ModelCard, columns: Columns) -> tuple[Operator, ...]:
+    """Copies for the parallel residual streams of hyper-connections, where the model has them."""
+    compressed = card.compressed_attention
+    return (stream_copies(columns, card.hidden_size, compressed.hyper_connections),) if compressed else ()
+
+
+def _out_of_streams(name: str, card: ModelCard, columns: Columns) -> tuple[Operator, ...]:
+    """The weighted sum of those streams ahead of a final norm."""
+    compressed = card.compressed_attention
+    return collapse_at_head(name, columns, card.hidden_size, compressed.hyper_connections) if compressed else ()
 
 
 def _ends_apart(columns: Columns) -> bool:

@@ -27,17 +27,21 @@ def dense_mlp(card: ModelCard, columns: Columns) -> tuple[Operator, ...]:
     return _mlp(card, columns, card.ffn_hidden_size, card.mlp_bias, Module.MLP, RecomputeModule.MLP, (norm_output,), "")
 
 
-def mixture_of_experts(card: ModelCard, moe: MixtureOfExperts, columns: Columns, *, learned_router: bool = True) -> tuple[Operator, ...]:
+def mixture_of_experts(
+    card: ModelCard, moe: MixtureOfExperts, columns: Columns, *, hash_routed: bool = False
+) -> tuple[Operator, ...]:
     """Router, dispatch, grouped expert MLP, combine, shared expert on [tokens, hidden].
 
-    `learned_router` False: tokens go to experts by a hash (DeepSeek-V4's first layers), without a router matrix.
+    `hash_routed`: a fixed table from token number to experts picks them (DeepSeek-V4's first layers); the router matrix
+    still scores them. The table (vocabulary x top_k integers, under 10 MB) is no parameter and is not counted.
     """
     norm_output = Tensor(
         "MLP norm output", ("tokens", "features"), (columns.tokens_sp, card.hidden_size), columns.activation_bytes,
         (RecomputeModule.LAYERNORM,),
     )
     operators = [
-        *([_router(card, moe, columns, norm_output)] if learned_router else []),
+        _router(card, moe, columns, norm_output),
+        *([_expert_lookup(moe, columns)] if hash_routed else []),
         _dispatch(card, moe, columns),
         *_experts(card, moe, columns),
         _combine(card, moe, columns),
@@ -128,6 +132,12 @@ def _router(card: ModelCard, moe: MixtureOfExperts, columns: Columns, norm_outpu
     )
 
 
+def _expert_lookup(moe: MixtureOfExperts, columns: Columns) -> Operator:
+    """Experts of every token read from the table: its number in, top_k table entries in and out. The router keeps them."""
+    passes = columns.tokens_sp * (1 + 2 * moe.top_k) * INT64_BYTES
+    return Operator("expert lookup", OperatorKind.STREAM, Module.ROUTER, stream_forward=passes)
+
+
 def _dispatch(card: ModelCard, moe: MixtureOfExperts, columns: Columns) -> Operator:
     """Permute token copies by destination, send them to their experts' GPUs, sort by local expert."""
     return _exchange("dispatch", card, moe, columns, gather=CollectiveKind.ALL_GATHER)
@@ -148,6 +158,7 @@ def _exchange(name: str, card: ModelCard, moe: MixtureOfExperts, columns: Column
     sent = tokens * moe.top_k * hidden * element
     received = dispatched_tokens(moe, columns) * hidden * element
     transposed = CollectiveKind.REDUCE_SCATTER if gather is CollectiveKind.ALL_GATHER else CollectiveKind.ALL_GATHER
+    over_experts: tuple[Collective, ...]
     if columns.moe_dispatch is MoeDispatch.ALLGATHER:
         whole = tokens * columns.ep * columns.etp * hidden * element
         over_experts = (

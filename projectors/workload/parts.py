@@ -20,19 +20,29 @@ FP32_BYTES = 4
 INT64_BYTES = 8
 
 
-def norm(name: str, kind: Norm, columns: Columns, tokens: Quantity, width: Quantity, *, module: Module = Module.NORM) -> Operator:
-    """RMSNorm or LayerNorm of [tokens, width].
+def norm(
+    name: str,
+    kind: Norm,
+    columns: Columns,
+    tokens: Quantity,
+    width: Quantity,
+    *,
+    module: Module = Module.NORM,
+    weighted: bool = True,
+) -> Operator:
+    """RMSNorm or LayerNorm of [tokens, width]; `weighted` False has no gain.
 
     Keeps its input and, per token, the fp32 reciprocal deviation (LayerNorm: and the mean), as Transformer Engine's
     norm kernels do. HBM passes: read and write forward; read input, read gradient, write gradient backward.
     """
     element = columns.activation_bytes
     passes = tokens * width * element
+    gain = Tensor(f"{name} gain", ("features",), (width * kind.parameters_per_feature,), columns.weight_bytes)
     return Operator(
         name,
         OperatorKind.STREAM,
         module,
-        weights=(Tensor(f"{name} gain", ("features",), (width * kind.parameters_per_feature,), columns.weight_bytes),),
+        weights=(gain,) if weighted else (),
         stream_forward=2 * passes,
         stream_backward=3 * passes,
         saved=(
@@ -82,16 +92,19 @@ def linear_input(
     return Tensor(name, ("tokens", features), (tokens, width), columns.operand_bytes, dropped_by)
 
 
-def into_tensor_parallel(columns: Columns, hidden_size: int) -> tuple[Collective, ...]:
-    """Traffic ahead of a column-parallel projection of [tokens, hidden].
+def into_tensor_parallel(
+    columns: Columns, width: int, *, rows: Quantity | None = None, kept_gathered: bool = False
+) -> tuple[Collective, ...]:
+    """Traffic ahead of a column-parallel projection of [rows, width], by default [tokens, width].
 
     With sequence parallel (arXiv:2205.05198, 4.2.2): all-gather forward; backward gathers the input again for the weight
-    gradient and reduce-scatters the input gradient. Without: all-reduce of the input gradient.
+    gradient (unless it is `kept_gathered`) and reduce-scatters the input gradient. Without: all-reduce of the input
+    gradient.
     """
-    nbytes = columns.tokens * hidden_size * columns.activation_bytes
+    nbytes = (columns.tokens if rows is None else rows) * width * columns.activation_bytes
     gather, reduce = _sequence_parallel_share(columns)
     return (
-        Collective(CollectiveKind.ALL_GATHER, Axis.TP, nbytes * gather, forward=1, backward=1),
+        Collective(CollectiveKind.ALL_GATHER, Axis.TP, nbytes * gather, forward=1, backward=0 if kept_gathered else 1),
         Collective(CollectiveKind.REDUCE_SCATTER, Axis.TP, nbytes * gather, forward=0, backward=1),
         Collective(CollectiveKind.ALL_REDUCE, Axis.TP, nbytes * reduce, forward=0, backward=1),
     )
