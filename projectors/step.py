@@ -60,7 +60,7 @@ def boundary_seconds(card: ModelCard, columns: Columns, plan: StagePlan, machine
 
     A pipeline rank is a block of gpus / pp neighbouring GPUs, each sending to the same place in the next block.
     """
-    boundary = float(columns.tokens_sp * card.hidden_size * columns.activation_bytes)
+    boundary = float(columns.tokens_sp * card.residual_width * columns.activation_bytes)
     block = columns.gpus // plan.ranks
     send = np.zeros(plan.virtual_stages - 1)
     known: dict[str, float] = {}
