@@ -30,7 +30,7 @@ test: lint ## everything that must hold before a change lands
 	$(OFFSCREEN) $(PYTHON_DEV) -m pytest -n 2 --dist loadfile -m "not display"
 	xvfb-run -a env QT_QPA_PLATFORM=xcb $(PYTHON_DEV) -m pytest -m display
 
-benchmarks: setup-dev ## measure what is promised in seconds, and fail where it is not held
+benchmarks: setup-dev ## time what is promised in seconds
 	$(OFFSCREEN) $(PYTHON_DEV) -m pytest tests/benchmarks --benchmark-enable --benchmark-only
 
 screenshots: setup ## draw the pictures in the README anew

@@ -52,7 +52,8 @@ install_packages() {
     fi
     say "installing system packages${as_root:+ with sudo}: $*"
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq &&
-        $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" </dev/null >&2
+        $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends "$@" \
+                </dev/null >/dev/null
 }
 
 # True where apt knows a package of this very name, or can install it after an update.
