@@ -9,9 +9,8 @@ from projectors.inputs.cluster import ClusterSpec
 from projectors.inputs.model_card import ModelCard
 from projectors.inputs.recipe import Recipe, Schedule
 from projectors.inputs.study import Study
-from projectors.legality import violations, warnings
+from projectors.legality import open_schedules, violations, warnings
 from projectors.memory import memory_breakdown
-from projectors.pipeline import applicable
 from projectors.results import Projection
 from projectors.stages import stage_plan
 from projectors.step import project_step
@@ -41,20 +40,16 @@ def project(card: ModelCard, cluster: ClusterSpec, recipe: Recipe, *, memory_mar
     )
     if broken:
         return empty
-    candidates = [_with_schedule(empty, card, cluster, recipe, option, memory_margin) for option in _schedules(columns)]
+    options = _schedules(card, cluster, recipe, columns)
+    candidates = [_with_schedule(empty, card, cluster, recipe, option, memory_margin) for option in options]
     return min(candidates, key=_preference)
 
 
-def _schedules(columns: Columns) -> list[Columns]:
+def _schedules(card: ModelCard, cluster: ClusterSpec, recipe: Recipe, columns: Columns) -> list[Columns]:
     """The recipe under each schedule that it leaves open."""
     if columns.schedule is not Schedule.AUTO:
         return [columns]
-    chosen = [
-        schedule
-        for schedule in Schedule
-        if schedule is not Schedule.AUTO and applicable(schedule, columns.pp, columns.vpp, int(columns.microbatches)) is None
-    ]
-    return [replace(columns, schedule=schedule) for schedule in chosen]
+    return [replace(columns, schedule=schedule) for schedule in open_schedules(card, cluster, recipe)]
 
 
 def _with_schedule(

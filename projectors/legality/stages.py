@@ -56,7 +56,11 @@ def schedule_fits(s: Situation) -> Condition:
 
 
 def _options(s: Situation) -> tuple[Schedule, ...]:
-    return SCHEDULES if s.recipe.schedule is Schedule.AUTO else (s.recipe.schedule,)
+    """The schedule, or for auto those that the rest of the recipe allows (see the two rules on split backward passes)."""
+    if s.recipe.schedule is not Schedule.AUTO:
+        return (s.recipe.schedule,)
+    may_split = s.recipe.pp > 1 and s.recipe.recompute is Recompute.NONE
+    return tuple(schedule for schedule in SCHEDULES if may_split or not schedule.splits_backward)
 
 
 def _fault(s: Situation, schedule: Schedule) -> str | None:
