@@ -45,8 +45,8 @@ def stage_layers_hold_the_model(s: Situation) -> Condition:
 
 
 def _schedule_faults(s: Situation) -> str:
-    faults = [f"{schedule.value}: {_fault(s, schedule)}" for schedule in _options(s)]
-    return "; ".join(faults)
+    faults = {schedule.value: str(_fault(s, schedule)) for schedule in _options(s)}
+    return "; ".join(fault if fault.startswith(name) else f"{name}: {fault}" for name, fault in faults.items())
 
 
 @rule("recipe.vpp", "recipe.gbs", "recipe.schedule", "recipe.mbs", reason=_schedule_faults)
