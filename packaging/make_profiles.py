@@ -43,7 +43,7 @@ PATTERNS = {
 ACTIVATIONS = {"clamped swiglu": "swiglu", "geglu": "geglu", "squared_relu": "relu2"}
 
 
-class _Dumper(yaml.SafeDumper):
+class ProfileDumper(yaml.SafeDumper):
     """Short lists and flat maps on one line, long ones as blocks; nothing sorted."""
 
 
@@ -80,7 +80,9 @@ def write(path: Path, profile: dict[str, Any], origin: str) -> None:
     """One profile, with a line that says where it comes from."""
     path.parent.mkdir(parents=True, exist_ok=True)
     head = f"# Made by packaging/make_profiles.py from data/{origin}; change it there.\n" if origin else ""
-    path.write_text(head + yaml.dump(profile, Dumper=_Dumper, sort_keys=False, width=150, allow_unicode=True), encoding="utf-8")
+    path.write_text(
+        head + yaml.dump(profile, Dumper=ProfileDumper, sort_keys=False, width=150, allow_unicode=True), encoding="utf-8"
+    )
 
 
 def card(key: str, entry: dict[str, Any]) -> dict[str, Any]:
@@ -229,8 +231,10 @@ def typical_gemm(entry: dict[str, Any]) -> dict[str, Any]:
     return {
         row["dtype"]: (
             round(row["median_pct"] / 100, 3),
-            f"median of {row['shapes']} shapes with m, n, k >= 4096, {row['backend']} (aiconfigurator gemm_perf); "
-            f"best shape {row['best_pct'] / 100:.3f}",
+            (
+                f"median of {row['shapes']} shapes with m, n, k >= 4096, best {row['best_pct'] / 100:.3f}, "
+                f"{row['backend']} (aiconfigurator gemm_perf)"
+            ),
         )
         for row in rows
         if row["backend"] == newest
@@ -416,8 +420,8 @@ def _map(dumper: yaml.SafeDumper, value: dict[str, Any]) -> yaml.Node:
     return dumper.represent_mapping("tag:yaml.org,2002:map", value.items(), flow_style=flat)
 
 
-_Dumper.add_representer(list, _list)
-_Dumper.add_representer(dict, _map)
+ProfileDumper.add_representer(list, _list)
+ProfileDumper.add_representer(dict, _map)
 
 
 if __name__ == "__main__":

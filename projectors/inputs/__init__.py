@@ -1,4 +1,5 @@
 """The four inputs as frozen typed models, and how they are loaded, changed and saved."""
+from __future__ import annotations
 
 from projectors.inputs.cluster import ClusterSpec, NetworkProfile, Tier, Topology
 from projectors.inputs.errors import InputError, InputProblem

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -69,7 +70,12 @@ def load_cluster(reference: str | Path) -> ClusterSpec:
 
 def made_from(kind: Kind, value: Any, mark: Mark, folder: Path | None = None) -> Any:
     """A model card, hardware profile or cluster from plain data: a name, a path, or a mapping (with `extends` or whole)."""
-    return _BUILD[kind](_referenced(kind, Document(value, {(): mark}), folder or Path.cwd()))
+    return referenced(kind, Document(value, {(): mark}), folder or Path.cwd())
+
+
+def referenced(kind: Kind, document: Document, folder: Path) -> Any:
+    """A model card, hardware profile or cluster from a document that is a name, a path or a mapping. Raises InputError."""
+    return _BUILD[kind](_referenced(kind, document, folder))
 
 
 def validated(model: type[T], document: Document) -> T:
@@ -115,10 +121,10 @@ def _study(document: Document) -> Study:
         if data.get(key) is None:
             faults.append(_missing(document, key, f"the name or path of a {kind.word}, or a mapping"))
         else:
-            parts[key] = _attempt(faults, lambda kind=kind, key=key: _BUILD[kind](_referenced(kind, document.part(key), folder)))  # type: ignore[misc]
+            parts[key] = attempt(faults, partial(referenced, kind, document.part(key), folder))
     for key, model in SECTIONS.items():
         if data.get(key) is not None:
-            parts[key] = _attempt(faults, lambda model=model, key=key: validated(model, document.part(key)))  # type: ignore[misc]
+            parts[key] = attempt(faults, partial(validated, model, document.part(key)))
         elif key == "recipe":
             faults.append(_missing(document, key, words.type_words(model)))
     if faults:
@@ -133,7 +139,7 @@ def _cluster(document: Document) -> ClusterSpec:
     if stated is None:
         faults.append(_missing(document, "hardware", "the name or path of a hardware profile, or a mapping"))
     else:
-        hardware = _attempt(faults, lambda: _hardware(_referenced(Kind.HARDWARE, document.part("hardware"), Path.cwd())))
+        hardware = attempt(faults, lambda: _hardware(_referenced(Kind.HARDWARE, document.part("hardware"), Path.cwd())))
     if hardware is None:
         raise InputError(faults)
     data.setdefault("gpus_per_node", hardware.usual_gpus_per_node)
@@ -200,7 +206,8 @@ def _referenced(kind: Kind, document: Document, folder: Path) -> Document:
     raise refused(document.mark(()), describe(value), f"the name or path of a {kind.word}, or a mapping")
 
 
-def _attempt(faults: list[InputProblem], build: Callable[[], R]) -> R | None:
+def attempt(faults: list[InputProblem], build: Callable[[], R]) -> R | None:
+    """What `build` returns, or None with its faults noted."""
     try:
         return build()
     except InputError as error:

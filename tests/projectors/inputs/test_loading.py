@@ -123,7 +123,7 @@ def test_listings_need_no_validation(write: Write) -> None:
 
 def test_an_unknown_name_of_each_kind_is_refused() -> None:
     for load in (library.model, library.hardware, library.network, library.cluster, library.study):
-        with pytest.raises(InputError, match="which no .* is named"):
+        with pytest.raises(InputError, match=r"which no .* is named"):
             load("nothing-of-the-kind")
 
 

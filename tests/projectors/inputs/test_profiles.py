@@ -17,12 +17,16 @@ SHIPPED_HARDWARE = [name for name in library.names(Kind.HARDWARE) if name != "cp
 IDENTITY = {"name", "title", "vendor", "architecture", "measured", "notes", "sources", "usual_gpus_per_node", "usual_network"}
 """Fields of a hardware profile that are names or remarks, not figures."""
 
+ROUNDED = 1.001
+"""The data states some capacities (GB200: 185.0 GiB) to a tenth of a GiB."""
+
 CONTRACT_HARDWARE = {
     "a100-40gb", "a100-80gb", "h100", "h100-pcie", "h200", "h800", "b200", "b300", "gb200", "gb300", "gh200", "mi250x", "mi300x",
     "mi325x", "mi350x", "mi355x", "l40s", "rtx-4090", "rtx-5090", "a6000", "cpu",
 }  # fmt: skip
 CONTRACT_STUDIES = {
-    "mixtral-8x22b-mi355x-4x8", "llama3.1-70b-h100-8x8", "deepseek-v3-h100-128x8", "qwen3-235b-a22b-mi355x-32x8", "llama3.1-8b-h100-1x1",
+    "mixtral-8x22b-mi355x-4x8", "llama3.1-70b-h100-8x8", "deepseek-v3-h100-128x8", "qwen3-235b-a22b-mi355x-32x8",
+    "llama3.1-8b-h100-1x1",
 }  # fmt: skip
 
 
@@ -84,7 +88,7 @@ def test_every_figure_of_a_hardware_profile_has_a_source(name: str) -> None:
 def test_hardware_can_be_projected_and_its_usual_node_exists(name: str) -> None:
     profile = library.hardware(name)
     assert profile.peak_tflops.tflops(Precision.BF16)
-    assert profile.capacity_bytes <= profile.memory_gib * 2**30
+    assert profile.capacity_bytes <= profile.memory_gib * 2**30 * ROUNDED
     cluster = library.cluster(f"{name}-2x{profile.usual_gpus_per_node}")
     assert cluster.tiers[-1].size is None
 
