@@ -14,6 +14,7 @@ from projectors.memory import memory_breakdown
 from projectors.results import Projection
 from projectors.stages import stage_plan
 from projectors.step import project_step
+from projectors.workload.model import model_parts
 from projectors.workload.parameters import model_parameters
 
 
@@ -41,7 +42,7 @@ def project(card: ModelCard, cluster: ClusterSpec, recipe: Recipe, *, memory_mar
     if broken:
         return empty
     options = _schedules(card, cluster, recipe, columns)
-    candidates = [_with_schedule(empty, card, cluster, recipe, option, memory_margin) for option in options]
+    candidates = [_with_schedule(empty, card, cluster, option, memory_margin) for option in options]
     return min(candidates, key=_preference)
 
 
@@ -53,14 +54,15 @@ def _schedules(card: ModelCard, cluster: ClusterSpec, recipe: Recipe, columns: C
 
 
 def _with_schedule(
-    empty: Projection, card: ModelCard, cluster: ClusterSpec, recipe: Recipe, columns: Columns, memory_margin: float
+    empty: Projection, card: ModelCard, cluster: ClusterSpec, columns: Columns, memory_margin: float
 ) -> Projection:
     plan = stage_plan(card, columns)
-    step = project_step(card, cluster, columns, plan)
+    model = model_parts(card, plan.kinds, columns)
+    step = project_step(card, cluster, columns, plan, model)
     return replace(
         empty,
         parameters=model_parameters(card),
-        memory=memory_breakdown(card, cluster.hardware, columns, plan, memory_margin),
+        memory=memory_breakdown(card, cluster.hardware, columns, plan, model, memory_margin),
         step=step.step,
         throughput=step.throughput,
         timeline=step.timeline,

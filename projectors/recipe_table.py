@@ -19,9 +19,10 @@ from projectors.inputs.recipe import Recipe
 
 Index = NDArray[np.intp]
 
-NUMBERS = frozenset(
-    {"tp", "cp", "ep", "etp", "mbs", "gbs", "seq_length", "sequence_parallel", "offload_optimizer", "expert_imbalance", "shard_group"}
-)
+NUMBERS = frozenset({
+    "tp", "cp", "ep", "etp", "mbs", "gbs", "seq_length", "sequence_parallel", "offload_optimizer", "expert_imbalance",
+    "shard_group",
+})
 """Recipe fields that formulas take as arrays; every other field is a category."""
 
 WORKLOAD_CATEGORIES = ("precision", "recompute", "recompute_modules", "moe_dispatch", "cross_entropy_fusion")
@@ -67,7 +68,9 @@ def product_table(base: Recipe, axes: Mapping[str, Sequence[Any]]) -> RecipeTabl
     return RecipeTable(base, length, numbers, categories)
 
 
-def split(table: RecipeTable, cluster: ClusterSpec, rows: Index | None = None, by: Sequence[str] | None = None) -> Iterator[tuple[Index, Columns]]:
+def split(
+    table: RecipeTable, cluster: ClusterSpec, rows: Index | None = None, by: Sequence[str] | None = None
+) -> Iterator[tuple[Index, Columns]]:
     """Rows that agree in the categories `by` (all when None), each with its columns.
 
     Categories that are not in `by` take the value of the first row: only give `by` where the reader does not look at
@@ -89,7 +92,7 @@ def _columns(table: RecipeTable, cluster: ClusterSpec, index: Index) -> Columns:
     """Columns of rows of equal categories."""
     categories = {name: column.values[column.codes[index[0]]] for name, column in table.categories.items()}
     columns = columns_of(table.base.model_copy(update=categories), cluster)
-    numbers = {name: values[index] for name, values in table.numbers.items()}
+    numbers: dict[str, Any] = {name: values[index] for name, values in table.numbers.items()}
     tp = numbers.get("tp", columns.tp)
     if "sequence_parallel" in numbers:
         numbers["sequence_parallel"] = numbers["sequence_parallel"] & (tp > 1)

@@ -105,7 +105,7 @@ class ExposedCommunication:
 
     @property
     def seconds(self) -> float:
-        return sum(getattr(self, axis.name) for axis in fields(self))
+        return float(sum(getattr(self, axis.name) for axis in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,10 @@ class StepBreakdown:
         return (
             ("compute", "Compute", self.compute),
             ("recompute", "Recompute", self.recompute),
-            *((f"exposed.{axis.name}", f"Exposed {axis.name.upper()}", getattr(self.exposed, axis.name)) for axis in fields(self.exposed)),
+            *(
+                (f"exposed.{axis.name}", f"Exposed {axis.name.upper()}", getattr(self.exposed, axis.name))
+                for axis in fields(self.exposed)
+            ),
             ("bubble", "Pipeline bubble", self.bubble),
             ("optimizer", "Optimizer", self.optimizer),
             ("other", "Other", self.other),

@@ -12,14 +12,10 @@ from projectors.columns import Columns
 from projectors.compute.host import HOST_FORWARD
 from projectors.compute.layer import Machine, OperatorRow, PartSeconds, PassSeconds, parameter_counts, part_seconds
 from projectors.compute.roofline import Bound
-from projectors.inputs.model_card import ModelCard
 from projectors.inputs.recipe import Recompute
-from projectors.memory.parts import part_counts, recomputed_counts
 from projectors.results import OperatorTime
-from projectors.stages import StagePlan
-from projectors.workload.ends import embedding_operators, head_operators
-from projectors.workload.layers import layer_operators
-from projectors.workload.operators import Operator
+from projectors.stages import StagePlan, part_counts, recomputed_counts
+from projectors.workload.model import ModelPart
 
 Floats = NDArray[np.float64]
 
@@ -29,10 +25,9 @@ KINDS_OF_SECONDS = tuple(entry.name for entry in fields(PassSeconds))
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A layer kind or an end of the model, with its operators on one GPU and their seconds."""
+    """A part of the model and its seconds."""
 
-    label: str
-    operators: tuple[Operator, ...]
+    model: ModelPart
     seconds: PartSeconds
 
 
@@ -53,12 +48,10 @@ class StageTimes:
         return totals
 
 
-def stage_times(card: ModelCard, columns: Columns, plan: StagePlan, machine: Machine) -> StageTimes:
+def stage_times(columns: Columns, plan: StagePlan, machine: Machine, model: tuple[ModelPart, ...]) -> StageTimes:
     """Layers of each kind times how many a stage has, the embedding on the first virtual stage, head and loss on the last
     (on V-shaped schedules both are on rank 0)."""
-    described = [(kind.label, layer_operators(card, kind, columns)) for kind in plan.kinds]
-    described += [("Embedding", embedding_operators(card, columns)), ("Head and loss", head_operators(card, columns))]
-    parts = tuple(Part(label, operators, part_seconds(operators, machine, columns)) for label, operators in described)
+    parts = tuple(Part(part, part_seconds(part.operators, machine, columns)) for part in model)
     counts = part_counts(plan)
     each = np.array([
         [_values(part.seconds.forward), _values(part.seconds.backward), _values(part.seconds.weight)] for part in parts
@@ -67,7 +60,7 @@ def stage_times(card: ModelCard, columns: Columns, plan: StagePlan, machine: Mac
     if columns.recompute is Recompute.FULL:
         again = np.array([_values(part.seconds.again) for part in parts])
         passes[:, 1] += recomputed_counts(plan, columns) @ again
-    elements = np.array([parameter_counts(part.operators) for part in parts], dtype=np.float64)
+    elements = np.array([parameter_counts(part.model.operators) for part in parts], dtype=np.float64)
     dense, expert = (counts @ elements).T
     return StageTimes(passes, dense, expert, counts, parts)
 
@@ -79,10 +72,9 @@ def _values(seconds: PassSeconds) -> tuple[Any, ...]:
 def operator_times(times: StageTimes, columns: Columns) -> tuple[OperatorTime, ...]:
     """The operator table: every operator of every part once."""
     full = columns.recompute is Recompute.FULL
-    layers = len(times.parts) - 2  # the ends are never recomputed
     return tuple(
-        _operator_time(part.label, row, recomputed=row.recomputed or (full and position < layers))
-        for position, part in enumerate(times.parts)
+        _operator_time(part.model.label, row, recomputed=row.recomputed or (full and part.model.is_layer))
+        for part in times.parts
         for row in part.seconds.rows
     )
 

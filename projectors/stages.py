@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from projectors.columns import Columns
 from projectors.inputs.model_card import ModelCard
 from projectors.workload.layers import LayerKind, distinct_kinds, layer_kinds
+from projectors.workload.model import ENDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,26 @@ def rank_of_stage(ranks: int, chunks: int, *, v_shaped: bool) -> tuple[int, ...]
     if not v_shaped:
         return tuple(stage % ranks for stage in range(ranks * chunks))
     return tuple(rank if chunk % 2 == 0 else ranks - 1 - rank for chunk in range(chunks) for rank in range(ranks))
+
+
+def part_counts(plan: StagePlan) -> NDArray[np.int64]:
+    """How often each virtual stage holds each part: [V, P]."""
+    ends = np.zeros((plan.virtual_stages, ENDS), dtype=np.int64)
+    ends[0, 0] = ends[-1, 1] = 1
+    return np.hstack([plan.layer_counts, ends])
+
+
+def recomputed_counts(plan: StagePlan, columns: Columns) -> NDArray[np.int64]:
+    """Layers of each kind that full recompute runs again on each virtual stage, [V, P]: the first
+    `recompute_num_layers` of it, or all. Kinds are in the order in which models use them (dense layers lead)."""
+    counts = part_counts(plan)
+    if columns.recompute_num_layers is None:
+        counts[:, -ENDS:] = 0
+        return counts
+    before = np.cumsum(plan.layer_counts, axis=1) - plan.layer_counts
+    counts[:, :-ENDS] = np.clip(columns.recompute_num_layers - before, 0, plan.layer_counts)
+    counts[:, -ENDS:] = 0
+    return counts
 
 
 def stage_plan(card: ModelCard, columns: Columns) -> StagePlan:

@@ -22,6 +22,7 @@ from projectors.pipeline.timeline import Timeline
 from projectors.results import ExposedCommunication, OperatorTime, StepBreakdown, Throughput
 from projectors.stage_times import KINDS_OF_SECONDS, StageTimes, operator_times, stage_times
 from projectors.stages import StagePlan
+from projectors.workload.model import ModelPart
 from projectors.workload.parameters import forward_flops_per_sequence
 
 Floats = NDArray[np.float64]
@@ -40,10 +41,15 @@ class StepResult:
     throughput: Throughput
 
 
-def project_step(card: ModelCard, cluster: ClusterSpec, columns: Columns, plan: StagePlan) -> StepResult:
-    """Project one legal recipe. Raises ValueError where the device has no peak for its precision."""
+def project_step(
+    card: ModelCard, cluster: ClusterSpec, columns: Columns, plan: StagePlan, model: tuple[ModelPart, ...]
+) -> StepResult:
+    """Project one legal recipe; `model`: the parts of the model under these columns.
+
+    Raises ValueError where the device has no peak for its precision.
+    """
     machine = machine_of(cluster, columns)
-    times = stage_times(card, columns, plan, machine)
+    times = stage_times(columns, plan, machine, model)
     microbatches = int(columns.microbatches)
     passes = order(columns.schedule, plan.ranks, plan.chunks, microbatches)
     forward, backward, weight = times.seconds
@@ -85,8 +91,8 @@ def _breakdown(
     exposed_pp = max(makespan - unhindered, 0.0)
     idle = max(makespan - exposed_pp - float(spent.sum()), 0.0) if plan.ranks > 1 else 0.0
     work = _work(times, timeline, plan)
-    matrices = np.array([newton_schulz_flops(part.operators) for part in times.parts[:-2]])  # the ends are no layer matrices
-    flops, elements = (times.counts[:, :-2] @ matrices).T
+    matrices = np.array([newton_schulz_flops(part.model.operators) for part in times.parts if part.model.is_layer])
+    flops, elements = (plan.layer_counts @ matrices).T
     return StepBreakdown(
         compute=seconds["compute"],
         recompute=seconds["recompute"],

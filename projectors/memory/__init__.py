@@ -1,4 +1,5 @@
 """Bytes per GPU, per pipeline rank, per component: for one recipe with its formulas, or for a table of recipes."""
+from __future__ import annotations
 
 from projectors.memory.breakdown import memory_breakdown
 from projectors.memory.table import peak_bytes

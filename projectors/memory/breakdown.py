@@ -15,11 +15,17 @@ from projectors.results import MemoryBreakdown, MemoryComponent, RankMemory
 from projectors.stages import StagePlan
 from projectors.text import bytes_text, count_text
 from projectors.workload.layers import LayerKind
+from projectors.workload.model import ModelPart
 
 
-def memory_breakdown(card: ModelCard, hardware: HardwareProfile, columns: Columns, plan: StagePlan, margin: float) -> MemoryBreakdown:
-    """Memory of one legal recipe (scalar columns) on every pipeline rank, with `margin` of the capacity kept free."""
-    found = rank_bytes(card, hardware, columns, plan, read_parts(card, plan.kinds, columns, 1))
+def memory_breakdown(
+    card: ModelCard, hardware: HardwareProfile, columns: Columns, plan: StagePlan, model: tuple[ModelPart, ...], margin: float
+) -> MemoryBreakdown:
+    """Memory of one legal recipe (scalar columns) on every pipeline rank, with `margin` of the capacity kept free.
+
+    `model`: the parts of the model under these columns, with the plan's layer kinds.
+    """
+    found = rank_bytes(card, hardware, columns, plan, read_parts(card, model, columns, 1))
     ranks = []
     for rank in range(plan.ranks):
         nbytes = {component: int(np.ceil(values[rank, 0])) for component, values in found.components.items()}

@@ -15,11 +15,11 @@ from projectors.columns import Columns, Quantity
 from projectors.inputs.hardware import GIB, MIB, HardwareProfile
 from projectors.inputs.model_card import ModelCard
 from projectors.inputs.recipe import MoeDispatch, Recompute
-from projectors.memory.parts import Floats, Parts, part_counts, recomputed_counts
+from projectors.memory.parts import Floats, Parts
 from projectors.memory.state import FP8_CASTS_PER_WEIGHT, shard_sizes, state_bytes
 from projectors.pipeline import live_chunks
 from projectors.results import MemoryComponent
-from projectors.stages import StagePlan
+from projectors.stages import StagePlan, part_counts, recomputed_counts
 
 PREFETCHED_LAYERS = 2
 """Sharded parameters gathered at a time: the layer in use and the next one (PyTorch FSDP2 prefetches one)."""
@@ -183,6 +183,6 @@ def _by_rank(plan: StagePlan, values: Floats) -> Floats:
 
 def _largest_by_rank(plan: StagePlan, held: NDArray[np.bool_], values: Floats) -> Floats:
     """Largest value among the parts that a rank holds: [V, P] and [P, n] to [ranks, n]."""
-    held_by_rank = held[plan.stages_of].any(axis=1)  # [ranks, P]
+    held_by_rank: NDArray[np.bool_] = held[plan.stages_of].any(axis=1)  # [ranks, P]
     largest: Floats = np.where(held_by_rank[:, :, None], values[None], 0.0).max(axis=1)
     return largest

@@ -15,6 +15,7 @@ from projectors.memory.ranks import rank_bytes
 from projectors.recipe_table import WORKLOAD_CATEGORIES, RecipeTable, split
 from projectors.stages import stage_plan
 from projectors.workload.layers import distinct_kinds
+from projectors.workload.model import model_parts
 
 
 def peak_bytes(card: ModelCard, cluster: ClusterSpec, table: RecipeTable) -> NDArray[np.int64]:
@@ -26,7 +27,7 @@ def peak_bytes(card: ModelCard, cluster: ClusterSpec, table: RecipeTable) -> NDA
     for rows, columns in split(table, cluster, by=WORKLOAD_CATEGORIES):
         for apart in (False, True):  # whether embedding and head sit on different ranks decides who holds which weight
             placed = replace(columns, pp=2 if apart else 1, schedule=Schedule.ONE_F_ONE_B)
-            parts = read_parts(card, distinct_kinds(card), placed, len(rows))
+            parts = read_parts(card, model_parts(card, distinct_kinds(card), placed), placed, len(rows))
             position = np.full(table.length, -1, dtype=np.intp)
             position[rows] = np.arange(len(rows))
             for group, of_group in split(table, cluster, rows):

@@ -14,12 +14,14 @@ from projectors.inputs.recipe import Recompute, RecomputeModule, Schedule
 from projectors.memory import memory_breakdown
 from projectors.results import MemoryComponent, RankMemory
 from projectors.stages import stage_plan
+from projectors.workload.model import model_parts
 
 
 def ranks(card: ModelCard, cluster: ClusterSpec, **recipe: Any) -> tuple[RankMemory, ...]:
     values: dict[str, Any] = {"gbs": 1024, "seq_length": 4096, **recipe}
     columns = columns_of(Recipe(**values), cluster)
-    return memory_breakdown(card, cluster.hardware, columns, stage_plan(card, columns), 0.0).ranks
+    plan = stage_plan(card, columns)
+    return memory_breakdown(card, cluster.hardware, columns, plan, model_parts(card, plan.kinds, columns), 0.0).ranks
 
 
 def activations(found: RankMemory) -> int:
@@ -156,7 +158,8 @@ def test_moe_layers_keep_routed_copies_at_expert_width_and_shared_experts_at_the
 
     tokens, moe_layers = 4096, card.num_layers - 1
     base = saved()
-    per_copy = 2 * (card.hidden_size + 3 * moe.moe_ffn_hidden_size) + 4 + 8 + 2 * 4  # input, gate, up, product; probability; index; two row maps
+    # input, gate, up, product; the router's probability, the expert's number, two row maps
+    per_copy = 2 * (card.hidden_size + 3 * moe.moe_ffn_hidden_size) + 4 + 8 + 2 * 4
     assert saved(top_k=moe.top_k + 1) - base == moe_layers * tokens * per_copy
     assert base - saved(shared_ffn_hidden_size=0) == moe_layers * tokens * 2 * 3 * moe.shared_ffn_hidden_size
 

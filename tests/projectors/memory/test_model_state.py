@@ -15,6 +15,7 @@ from projectors.inputs.recipe import FloatFormat, Optimizer, Sharding
 from projectors.memory import memory_breakdown
 from projectors.results import MemoryBreakdown, MemoryComponent
 from projectors.stages import stage_plan
+from projectors.workload.model import model_parts
 from projectors.workload.parameters import model_parameters
 
 STATE = (MemoryComponent.PARAMETERS, MemoryComponent.GRADIENTS, MemoryComponent.OPTIMIZER)
@@ -23,7 +24,8 @@ STATE = (MemoryComponent.PARAMETERS, MemoryComponent.GRADIENTS, MemoryComponent.
 def memory(card: ModelCard, cluster: ClusterSpec, **recipe: Any) -> MemoryBreakdown:
     values: dict[str, Any] = {"gbs": 512, "seq_length": 4096, **recipe}
     columns = columns_of(Recipe(**values), cluster)
-    return memory_breakdown(card, cluster.hardware, columns, stage_plan(card, columns), 0.0)
+    plan = stage_plan(card, columns)
+    return memory_breakdown(card, cluster.hardware, columns, plan, model_parts(card, plan.kinds, columns), 0.0)
 
 
 def state_bytes(breakdown: MemoryBreakdown, rank: int = 0) -> int:

@@ -12,6 +12,7 @@ from projectors.legality import violations
 from projectors.memory import memory_breakdown, peak_bytes
 from projectors.recipe_table import RecipeTable, product_table, split
 from projectors.stages import stage_plan
+from projectors.workload.model import model_parts
 
 AXES = {
     "tp": [1, 2, 8],
@@ -42,7 +43,8 @@ def test_arrays_give_what_scalars_give(model: str) -> None:
     peaks = peak_bytes(card, cluster, chosen)
     for row, peak in enumerate(peaks):
         columns = columns_of(chosen.recipe(row), cluster)
-        one = memory_breakdown(card, cluster.hardware, columns, stage_plan(card, columns), 0.0)
+        plan = stage_plan(card, columns)
+        one = memory_breakdown(card, cluster.hardware, columns, plan, model_parts(card, plan.kinds, columns), 0.0)
         assert peak == pytest.approx(one.peak_bytes, rel=1e-9)
 
 

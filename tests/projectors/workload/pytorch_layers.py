@@ -116,7 +116,8 @@ def grouped_query_attention(card: ModelCard) -> Layer:
 def latent_attention(card: ModelCard) -> Layer:
     mla, heads = card.mla, card.num_attention_heads
     assert mla is not None and mla.q_lora_rank is not None
-    q_rank, kv_rank, nope, rope, dim_v = mla.q_lora_rank, mla.kv_lora_rank, mla.qk_nope_head_dim, mla.qk_rope_head_dim, mla.v_head_dim
+    q_rank, kv_rank = mla.q_lora_rank, mla.kv_lora_rank
+    nope, rope, dim_v = mla.qk_nope_head_dim, mla.qk_rope_head_dim, mla.v_head_dim
     q_down, q_norm, q_up = linear(card.hidden_size, q_rank), norm(q_rank), linear(q_rank, heads * (nope + rope))
     kv_down, kv_norm, kv_up = linear(card.hidden_size, kv_rank + rope), norm(kv_rank), linear(kv_rank, heads * (nope + dim_v))
     output = linear(heads * dim_v, card.hidden_size)
