@@ -23,7 +23,9 @@ NEWTON_SCHULZ_STEPS = 5
 """Iterations that orthogonalise a Muon update (Kimi-K2, arXiv:2507.20534)."""
 
 
-def optimizer_seconds(dense: float, expert: float, newton_schulz: float, matrices: float, machine: Machine, columns: Columns) -> float:
+def optimizer_seconds(
+    dense: float, expert: float, newton_schulz: float, matrices: float, machine: Machine, columns: Columns
+) -> float:
     """Seconds of one step.
 
     `dense`, `expert`: parameters on the GPU before data parallelism shards them; `newton_schulz`: FLOPs of one iteration

@@ -109,9 +109,16 @@ def spread(network: Network, size: Quantity, stride: Quantity) -> Group:
         members = size
         if level is not network.levels[-1]:
             members = at_least(members_per_domain(size, stride, level.domain), inside)
-        fanouts.append(members / inside if isinstance(members, np.ndarray) or members % inside else members // inside)
+        fanouts.append(_divided(members, inside))
         inside = members
     return Group(size, stride, tuple(fanouts))
+
+
+def _divided(members: Quantity, inside: Quantity) -> Quantity:
+    """How many inner domains make up the members; whole for single recipes whose domains nest."""
+    if isinstance(members, np.ndarray) or isinstance(inside, np.ndarray) or members % inside:
+        return members / inside
+    return members // inside
 
 
 def size_and_stride(columns: Columns, axis: Axis) -> tuple[Quantity, Quantity]:
