@@ -155,4 +155,7 @@ def columns_of(recipe: Recipe, cluster: ClusterSpec) -> Columns:
     )
 
 
-_SHARED_FIELDS = tuple(name for name in Columns.__dataclass_fields__ if name in Recipe.model_fields and name not in ("sequence_parallel", "shard_group"))
+_RESOLVED_FIELDS = ("sequence_parallel", "shard_group")
+_SHARED_FIELDS = tuple(
+    name for name in Columns.__dataclass_fields__ if name in Recipe.model_fields and name not in _RESOLVED_FIELDS
+)

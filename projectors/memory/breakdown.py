@@ -14,7 +14,6 @@ from projectors.memory.state import FP8_CASTS_PER_WEIGHT, shard_sizes, state_byt
 from projectors.results import MemoryBreakdown, MemoryComponent, RankMemory
 from projectors.stages import StagePlan
 from projectors.text import bytes_text, count_text
-from projectors.workload.layers import LayerKind
 from projectors.workload.model import ModelPart
 
 
@@ -43,33 +42,46 @@ def _formulas(
     dense, expert = found.dense_parameters[rank, 0], found.expert_parameters[rank, 0]
     framework = hardware.framework
     sharding = columns.sharding
-    casts = f" + {FP8_CASTS_PER_WEIGHT} cached fp8 casts of 1 B per layer weight" if columns.fp8 and not sharding.parameters else ""
-    moments = str(each.matrix_moments) if each.matrix_moments == each.other_moments else f"{each.matrix_moments} (matrices) or {each.other_moments}"
-    offloaded = f" × {1 - columns.offload_optimizer:.0%} on the GPU" if columns.offload_optimizer else ""
+    casts = columns.fp8 and not sharding.parameters
+    moments = str(each.matrix_moments)
+    if each.matrix_moments != each.other_moments:
+        moments = f"{each.matrix_moments} (matrices) or {each.other_moments}"
+    state = f"({each.master} B master + {moments} B moments)"
     allocated = sum(size for component, size in nbytes.items() if component is not MemoryComponent.FRAMEWORK)
     return {
-        MemoryComponent.PARAMETERS: _sharded(columns, dense, expert, f"{each.weight} B", sharded=sharding.parameters) + casts,
+        MemoryComponent.PARAMETERS: _sharded(columns, dense, expert, f"{each.weight} B", sharded=sharding.parameters)
+        + _if(casts, f" + {FP8_CASTS_PER_WEIGHT} cached fp8 casts of 1 B per layer weight"),
         MemoryComponent.GRADIENTS: _sharded(columns, dense, expert, f"{each.gradient} B", sharded=sharding.gradients),
-        MemoryComponent.OPTIMIZER: _sharded(
-            columns, dense, expert, f"({each.master} B master + {moments} B moments)", sharded=sharding.optimizer
-        ) + offloaded,
-        MemoryComponent.ACTIVATIONS: f"{_live(found, plan, rank)}; {_recompute(columns)}; {columns.tokens:,} tokens per microbatch",
-        MemoryComponent.LOGITS: (
-            "kept logits of each live microbatch" if columns.cross_entropy_fusion else "fp32 softmax of the logits of each live microbatch"
-        ) if nbytes[MemoryComponent.LOGITS] else "the head is on another rank",
+        MemoryComponent.OPTIMIZER: _sharded(columns, dense, expert, state, sharded=sharding.optimizer)
+        + _if(columns.offload_optimizer, f" × {1 - columns.offload_optimizer:.0%} on the GPU"),
+        MemoryComponent.ACTIVATIONS: (
+            f"{_live(found, plan, rank)}; {_recompute(columns)}; {columns.tokens:,} tokens per microbatch"
+        ),
+        MemoryComponent.LOGITS: _logits(columns, nbytes[MemoryComponent.LOGITS]),
         MemoryComponent.COMMUNICATION_BUFFERS: (
             f"{int(communicators(columns))} communicators × {framework.communicator_mib:g} MiB"
-            + (" + pipeline receive buffers" if plan.ranks > 1 else "")
-            + (" + gathered weights of two layers" if sharding.parameters else "")
-            + (" + one layer's gradients" if sharding.gradients else "")
+            + _if(plan.ranks > 1, " + pipeline receive buffers")
+            + _if(sharding.parameters, " + gathered weights of two layers")
+            + _if(sharding.gradients, " + one layer's gradients")
         ),
         MemoryComponent.TEMPORARY: "largest input and output gradients of one operator"
-        + ("" if columns.recompute is Recompute.NONE else " + what recompute makes again in one layer"),
+        + _if(columns.recompute is not Recompute.NONE, " + what recompute makes again in one layer"),
         MemoryComponent.FRAMEWORK: (
             f"{framework.context_gib:g} GiB context + {framework.workspace_mib:g} MiB workspaces + "
             f"{framework.fragmentation:.0%} fragmentation of {bytes_text(allocated)}"
         ),
     }
+
+
+def _if(condition: object, text: str) -> str:
+    return text if condition else ""
+
+
+def _logits(columns: Columns, nbytes: int) -> str:
+    if not nbytes:
+        return "the head is on another rank"
+    kept = "logits" if columns.cross_entropy_fusion else "fp32 softmax of the logits"
+    return f"{kept} of each live microbatch, {columns.tokens:,} tokens × vocabulary / tp"
 
 
 def _sharded(columns: Columns, dense: float, expert: float, per_parameter: str, *, sharded: bool) -> str:
@@ -85,11 +97,7 @@ def _sharded(columns: Columns, dense: float, expert: float, per_parameter: str, 
 
 def _live(found: RankBytes, plan: StagePlan, rank: int) -> str:
     """Live microbatches of each chunk of a rank, and its layers."""
-    stages = plan.stages_of[rank]
-    layers = [
-        " + ".join(f"{number} {kind.label}{'s' if number > 1 else ''}" for kind, number in _layers(plan, int(stage)).items()) or "no layer"
-        for stage in stages
-    ]
+    layers = [_layers_text(plan, int(stage)) for stage in plan.stages_of[rank]]
     live = [int(number) for number in found.live[rank, :, 0]]
     if len(set(zip(live, layers, strict=True))) == 1:
         chunks = f"{plan.chunks} chunks of " if plan.chunks > 1 else ""
@@ -97,9 +105,10 @@ def _live(found: RankBytes, plan: StagePlan, rank: int) -> str:
     return " + ".join(f"{number} × ({what})" for number, what in zip(live, layers, strict=True)) + " in flight"
 
 
-def _layers(plan: StagePlan, stage: int) -> dict[LayerKind, int]:
-    """Layers of each kind on one virtual stage."""
-    return {kind: int(number) for kind, number in zip(plan.kinds, plan.layer_counts[stage], strict=True) if number}
+def _layers_text(plan: StagePlan, stage: int) -> str:
+    """Layers of each kind on one virtual stage, such as `14 MoE layers`."""
+    counts = zip(plan.kinds, plan.layer_counts[stage].tolist(), strict=True)
+    return " + ".join(f"{number} {kind.label}{'s' if number > 1 else ''}" for kind, number in counts if number) or "no layer"
 
 
 def _recompute(columns: Columns) -> str:

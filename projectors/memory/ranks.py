@@ -156,7 +156,8 @@ def _communication_buffers(
     if plan.ranks > 1:
         buffers += PIPELINE_BUFFERS * boundary
     if card.moe and columns.moe_dispatch not in (MoeDispatch.ALLTOALL, MoeDispatch.ALLGATHER):
-        buffers += DEEPEP_BUFFER_COPIES * card.moe.top_k * columns.tokens_sp * card.hidden_size * element * (np.asarray(columns.ep) > 1)
+        copies = card.moe.top_k * columns.tokens_sp * (np.asarray(columns.ep) > 1)
+        buffers += DEEPEP_BUFFER_COPIES * copies * card.hidden_size * element
     largest = _largest_by_rank(plan, held, parts.dense_parameters + parts.expert_parameters)
     if columns.sharding.parameters:
         buffers += PREFETCHED_LAYERS * largest * columns.weight_bytes
@@ -183,6 +184,6 @@ def _by_rank(plan: StagePlan, values: Floats) -> Floats:
 
 def _largest_by_rank(plan: StagePlan, held: NDArray[np.bool_], values: Floats) -> Floats:
     """Largest value among the parts that a rank holds: [V, P] and [P, n] to [ranks, n]."""
-    held_by_rank: NDArray[np.bool_] = held[plan.stages_of].any(axis=1)  # [ranks, P]
-    largest: Floats = np.where(held_by_rank[:, :, None], values[None], 0.0).max(axis=1)
+    held_by_rank = np.any(held[plan.stages_of], axis=1)  # [ranks, P]
+    largest: Floats = np.where(np.expand_dims(held_by_rank, 2), values[None], 0.0).max(axis=1)
     return largest
