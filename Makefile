@@ -27,8 +27,7 @@ lint: setup-dev ## style, types, walls between packages
 	.venv/bin/lint-imports
 
 test: lint ## everything that must hold before a change lands
-	$(OFFSCREEN) $(PYTHON_DEV) -m pytest -n 2 --dist loadfile -m "not display"
-	xvfb-run -a env QT_QPA_PLATFORM=xcb $(PYTHON_DEV) -m pytest -m display
+	$(OFFSCREEN) $(PYTHON_DEV) -m pytest -n 2 --dist loadfile
 
 benchmarks: setup-dev ## time what is promised in seconds
 	$(OFFSCREEN) $(PYTHON_DEV) -m pytest tests/benchmarks --benchmark-enable --benchmark-only
