@@ -130,11 +130,11 @@ def _gemm(operator: Operator, gemm: Gemm, device: Device) -> OperatorSeconds:
 
 def _attention(core: Attention, device: Device) -> OperatorSeconds:
     """Fused attention. It has no weights, so its whole backward pass is input gradient."""
-    keys = core.pairs / core.queries
-    ramp = keys / (keys + ATTENTION_RAMP_KEYS)
-    computing = core.flops / (device.attention_forward * ramp)
-    backward = ATTENTION_BACKWARD_FLOPS * core.flops / (device.attention_backward * ramp)
     width = core.dim_qk + core.dim_v
+    a_key = 2 * core.batch * core.heads * core.queries * width  # FLOPs of one more key for every query
+    ramped = core.flops + ATTENTION_RAMP_KEYS * a_key           # flops / (keys / (keys + ramp)), also without any key
+    computing = ramped / device.attention_forward
+    backward = ATTENTION_BACKWARD_FLOPS * ramped / device.attention_backward
     moving = core.batch * core.queries * (core.heads + core.kv_heads) * width * device.activation_bytes / device.bytes_per_s
     bound = Bound.MEMORY if np.any(np.asarray(moving) > computing) else Bound.COMPUTE
     return OperatorSeconds(

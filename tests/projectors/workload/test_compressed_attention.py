@@ -10,6 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from projectors.columns import Columns, Quantity
+from projectors.compute.roofline import device_of, operator_seconds
 from projectors.inputs import library
 from projectors.inputs.model_card import CompressedAttention, ModelCard
 from projectors.inputs.recipe import RecomputeModule
@@ -276,3 +277,11 @@ def test_an_impossible_compression_is_refused_in_words(flash: ModelCard, change:
 def test_compressed_attention_needs_its_window_and_its_one_kv_head(flash: ModelCard, change: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         ModelCard.model_validate(flash.model_dump() | change)
+
+
+def test_a_sequence_too_short_for_any_entry_still_has_a_step_time(flash: ModelCard) -> None:
+    """Three tokens fill no entry of four: the indexer has nothing to score."""
+    device = device_of(library.hardware("mi355x"), columns())
+    operators = layer_operators(flash, CSA, columns(seq_length=3))
+    assert core(next(operator for operator in operators if operator.name == "indexer scores")).pairs == 0
+    assert all(np.isfinite(operator_seconds(operator, device).forward) for operator in operators)
