@@ -24,7 +24,7 @@ run: setup ## open the window; ARGS="project llama3.1-70b-h100-8x8" runs any com
 lint: setup-dev ## style, types, walls between packages
 	.venv/bin/ruff check .
 	.venv/bin/mypy
-	.venv/bin/lint-imports
+	.venv/bin/lint-imports --no-logo
 
 test: lint ## everything that must hold before a change lands
 	$(OFFSCREEN) $(PYTHON_DEV) -m pytest -n 2 --dist loadfile
