@@ -84,11 +84,3 @@ def _seconds(
 
 
 _remembered = lru_cache(maxsize=16384)(_seconds)
-
-
-def wave_efficiency(units: MatrixUnits, m: float, n: float, k: float) -> float:
-    """Rate of one product over the device's large-GEMM rate."""
-    seconds, _ = gemm_seconds(units, m, n, k, 1, 2, 2)
-    return float(2 * m * n * k / seconds / units.flops_per_s)
-
-

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from projectors.columns import Columns, Quantity, at_least
+from projectors.columns import Columns, Quantity, at_least, at_most
 from projectors.communication.collectives import collective_seconds
 from projectors.communication.groups import Group, Network, group_of, network_of, spread
 from projectors.communication.overlap import (
@@ -52,13 +52,9 @@ def machine_of(cluster: ClusterSpec, columns: Columns) -> Machine:
     shard, expert_shard = groups[Axis.DP], groups[Axis.EXPERT_DP]
     if columns.sharding is Sharding.HSDP:
         shard, expert_shard = (
-            spread(network, _smaller(group.size, columns.shard_group), group.stride) for group in (shard, expert_shard)
+            spread(network, at_most(group.size, columns.shard_group), group.stride) for group in (shard, expert_shard)
         )
     return Machine(device_of(cluster.hardware, columns), network, groups, shard, expert_shard)
-
-
-def _smaller(size: Quantity, limit: Quantity) -> Quantity:
-    return -at_least(-size, -limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +95,6 @@ class PartSeconds:
     rows: tuple[OperatorRow, ...]
 
 
-@dataclass(slots=True)
-class _Traffic:
-    """Seconds of communication of one operator, raw, by direction: (forward, backward)."""
-
-    tp: list[Quantity]
-    cp: list[Quantity]
-    exchange: list[Quantity]      # all-to-all over ep, which dispatchers overlap
-    expert: list[Quantity]        # everything else of the expert layer: gathers over ep, expert tensor parallel
-
-
 def part_seconds(operators: tuple[Operator, ...], machine: Machine, columns: Columns) -> PartSeconds:
     """Seconds of every pass of a part on one GPU.
 
@@ -135,20 +121,15 @@ def part_seconds(operators: tuple[Operator, ...], machine: Machine, columns: Col
             repeated = repeated + seconds.forward
         exposed: list[Quantity] = [0.0, 0.0]
         if operator.collectives:
-            traffic = _traffic(operator, machine)
-            backward = seconds.input_gradient + seconds.weight_gradient
-            is_gemm = operator.gemm is not None
-            for direction, window in enumerate((seconds.forward, backward)):
-                tensor = tensor_parallel_exposed(traffic.tp[direction], window if is_gemm else 0.0, columns)
-                ring = ring_exposed(traffic.cp[direction], window)
-                tp[direction] = tp[direction] + tensor
-                cp[direction] = cp[direction] + ring
-                exchange[direction] = exchange[direction] + traffic.exchange[direction]
-                expert[direction] = expert[direction] + traffic.expert[direction]
-                exposed[direction] = tensor + ring + traffic.exchange[direction] + traffic.expert[direction]
-                if again and direction == 0:
-                    tp[1], cp[1] = tp[1] + tensor, cp[1] + ring
-                    exchange[1], expert[1] = exchange[1] + traffic.exchange[0], expert[1] + traffic.expert[0]
+            raw_tp, raw_cp, raw_exchange, raw_expert = _traffic(operator, machine)
+            both_gradients = seconds.input_gradient + seconds.weight_gradient
+            for direction, window in enumerate((seconds.forward, both_gradients)):
+                tensor = tensor_parallel_exposed(raw_tp[direction], window if operator.gemm is not None else 0.0, columns)
+                ring = ring_exposed(raw_cp[direction], window)
+                exposed[direction] = tensor + ring + raw_exchange[direction] + raw_expert[direction]
+                for into in (0, 1) if again and direction == 0 else (direction,):
+                    tp[into], cp[into] = tp[into] + tensor, cp[into] + ring
+                    exchange[into], expert[into] = exchange[into] + raw_exchange[direction], expert[into] + raw_expert[direction]
         rows.append(OperatorRow(operator, seconds, exposed[0], exposed[1], again))
     ep = [
         expert_exchange_exposed(exchange[direction], window, columns) + expert[direction]
@@ -160,22 +141,31 @@ def part_seconds(operators: tuple[Operator, ...], machine: Machine, columns: Col
     return _with_host(ahead, behind, weights, tuple(rows), columns)
 
 
-def _traffic(operator: Operator, machine: Machine) -> _Traffic:
-    traffic = _Traffic([0.0, 0.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0])
+ByDirection = list[Quantity]
+"""Seconds in the forward and in the backward pass."""
+
+
+def _traffic(operator: Operator, machine: Machine) -> tuple[ByDirection, ByDirection, ByDirection, ByDirection]:
+    """Communication of an operator before overlap: tensor parallel, context parallel, the all-to-all over experts (which
+    dispatchers overlap), and the rest of the expert layer's (gathers over ep, expert tensor parallel)."""
+    tp: ByDirection = [0.0, 0.0]
+    cp: ByDirection = [0.0, 0.0]
+    exchange: ByDirection = [0.0, 0.0]
+    expert: ByDirection = [0.0, 0.0]
     for collective in operator.collectives:
         seconds = machine.seconds(collective.kind, collective.axis, collective.nbytes)
         match collective.axis, collective.kind:
             case Axis.TP, _:
-                sums = traffic.tp
+                sums = tp
             case Axis.CP, _:
-                sums = traffic.cp
+                sums = cp
             case Axis.EP, CollectiveKind.ALL_TO_ALL:
-                sums = traffic.exchange
+                sums = exchange
             case _:
-                sums = traffic.expert
+                sums = expert
         sums[0] = sums[0] + collective.forward * seconds
         sums[1] = sums[1] + collective.backward * seconds
-    return traffic
+    return tp, cp, exchange, expert
 
 
 def _sharded(

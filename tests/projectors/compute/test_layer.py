@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -172,6 +172,21 @@ def test_tables_of_recipes_give_what_single_recipes_give() -> None:
         for passes, single in ((many.forward, one.forward), (many.backward, one.backward)):
             assert np.broadcast_to(passes.total, 4)[row] == pytest.approx(float(single.total))
             assert np.broadcast_to(passes.tp, 4)[row] == pytest.approx(float(single.tp))
+
+
+def test_tables_over_every_axis_give_what_single_recipes_give() -> None:
+    axes = {"tp": [1, 1, 2, 4, 8], "cp": [1, 2, 1, 2, 1], "ep": [1, 2, 4, 8, 8], "etp": [1, 1, 2, 1, 1], "mbs": [1, 2, 4, 2, 4]}
+    shared = {"moe_dispatch": MoeDispatch.DEEPEP, "moe_overlap": True, "sharding": Sharding.HSDP, "shard_group": 8}
+    degrees_of = {name: np.array(values) for name, values in axes.items()}
+    table = columns(**degrees_of, sequence_parallel=degrees_of["tp"] > 1, **shared)
+    many = layer(MIXTRAL, ROUTED, table)
+    for row, numbers in enumerate(zip(*axes.values(), strict=True)):
+        degrees = dict(zip(axes, numbers, strict=True))
+        one = layer(MIXTRAL, ROUTED, columns(**degrees, sequence_parallel=degrees["tp"] > 1, **shared))
+        for passes, single in ((many.forward, one.forward), (many.backward, one.backward)):
+            for part in fields(passes):
+                in_table = np.broadcast_to(getattr(passes, part.name), len(axes["tp"]))[row]
+                assert in_table == pytest.approx(float(getattr(single, part.name)))
 
 
 def test_a_machine_remembers_what_it_has_timed() -> None:
