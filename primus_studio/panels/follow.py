@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtWidgets import QWidget
 
+from primus_studio.panels.state_pane import StatePane
+from primus_studio.services.projection_state import ProjectionState
 from projectors.inputs.study import Study
 from projectors.results import Projection
-from primus_studio.services.projection_state import ProjectionState
-from primus_studio.widgets.state_pane import StatePane
 
 if TYPE_CHECKING:
     from primus_studio.panels.panel import PanelContext
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 EMPTY = "Nothing is projected yet. Open a study or make one with File → New."
 
 
-def follow(context: PanelContext, content: QWidget, draw: Callable[[Study, Projection], None], *, explains: bool = False) -> StatePane:
+def follow(
+    context: PanelContext, content: QWidget, draw: Callable[[Study, Projection], None], *, explains: bool = False
+) -> StatePane:
     """`content` in a pane that shows every state of the engine, the present one included."""
 
     def draw_state(state: ProjectionState) -> None:

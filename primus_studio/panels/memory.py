@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtWidgets import QWidget
 
-from projectors.inputs.study import Study
-from projectors.results import Projection
 from primus_studio.panels.follow import follow
 from primus_studio.widgets.memory_view import MemoryView
+from projectors.inputs.study import Study
+from projectors.results import Projection
 
 if TYPE_CHECKING:
     from primus_studio.panels.panel import PanelContext

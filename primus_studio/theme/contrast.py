@@ -23,7 +23,9 @@ COLOR_BLINDNESS: dict[str, NDArray[np.float64]] = {
 }
 """Linear RGB -> what is seen at full severity (Machado, Oliveira, Fernandes 2009, table of severity 1.0)."""
 
-_LINEAR_TO_XYZ = np.array([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]])
+_LINEAR_TO_XYZ = np.array(
+    [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
+)
 """IEC 61966-2-1, white D65."""
 
 

@@ -1,14 +1,15 @@
 """One table of colors for everything that is drawn: passes, memory components, parts of the step.
 
 Eight hues that stay apart for the color-blind and show on both grounds, after the idea of Okabe and Ito's palette
-(Color Universal Design, 2008); `tests/primus_studio/test_theme.py` holds the distances. Color is never the only sign: blocks carry
-numbers, bars carry labels, rows carry words.
+(Color Universal Design, 2008); `tests/primus_studio/test_theme.py` holds the distances. Color is never the only sign: blocks
+carry numbers, bars carry labels, rows carry words.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
 
+from primus_studio.theme.contrast import contrast
 from primus_studio.theme.tokens import TOKENS, Scheme, mixed
 from projectors.pipeline.timeline import PassKind
 from projectors.results import MemoryComponent
@@ -78,8 +79,20 @@ STEP_HUES: dict[str, Hue] = {
     "other": OTHER,
 }
 
-DEEPEST_SHADE = 0.55
-"""How far the last chunk's color may go towards the ground; its hue must still be told."""
+LAST_SHADE = 0.38
+"""How far the last shade of a color goes towards white or black; its hue must still be told."""
+
+SHADED_DARKER_BELOW = 6.0
+"""On the light ground, colors of less contrast than this are shaded towards black, so that every shade still shows."""
+
+
+IDLE_FADE = 0.68
+"""How far the idle ground of a lane goes from its hue towards the panel's ground: there, but quieter than any pass."""
+
+
+def idle_color(scheme: Scheme) -> str:
+    """Ground of a lane where its rank waits."""
+    return mixed(HUES[scheme][IDLE], TOKENS[scheme].panel, IDLE_FADE)
 
 
 def mark(hue: Hue, scheme: Scheme) -> str:
@@ -88,13 +101,14 @@ def mark(hue: Hue, scheme: Scheme) -> str:
 
 
 def shade(color: str, index: int, count: int, scheme: Scheme) -> str:
-    """The `index`-th of `count` shades of a color, from itself towards the panel's ground."""
+    """The `index`-th of `count` shades of a color, the first being itself: model chunks, axes of communication."""
     if count < 2:
         return color
-    return mixed(color, TOKENS[scheme].panel, DEEPEST_SHADE * index / (count - 1))
+    darker = scheme is Scheme.LIGHT and contrast(color, TOKENS[scheme].panel) < SHADED_DARKER_BELOW
+    return mixed(color, "#000000" if darker else "#ffffff", LAST_SHADE * index / (count - 1))
 
 
 def step_color(key: str, axes: tuple[str, ...], scheme: Scheme) -> str:
     """Color of a part of the step by its key; `axes` are the keys of exposed communication, told apart by shade."""
-    color = mark(STEP_HUES[key.split(".")[0]], scheme)
+    color = mark(STEP_HUES[key.split(".", maxsplit=1)[0]], scheme)
     return shade(color, axes.index(key), len(axes), scheme) if key in axes else color

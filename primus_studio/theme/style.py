@@ -21,7 +21,8 @@ QMenu::item:selected { background: $selection; color: $on_selection; }
 QMenu::item:disabled { color: $muted; }
 QMenu::separator { height: 1px; background: $line; margin: ${half}px 0; }
 QTabBar { qproperty-drawBase: 0; }
-QTabBar::tab { background: transparent; color: $muted; padding: ${half}px ${space}px; border: none; border-bottom: 2px solid transparent; }
+QTabBar::tab { background: transparent; color: $muted; padding: ${half}px ${space}px; }
+QTabBar::tab { border: none; border-bottom: 2px solid transparent; }
 QTabBar::tab:selected { color: $text; border-bottom-color: $accent; }
 QTabBar::tab:hover { color: $text; background: $hover; }
 QTabBar::tab:focus { border-bottom-color: $accent; background: $hover; }
@@ -47,6 +48,4 @@ QToolButton:focus { border-color: $accent; }
 def style_sheet(tokens: Tokens) -> str:
     """The style sheet in the colors of `tokens`."""
     colors = {name: getattr(tokens, name) for name in Tokens.__dataclass_fields__ if name != "scheme"}
-    return _SHEET.substitute(
-        colors, space=SPACE, half=SPACE // 2, triple=SPACE * 3, bar=SPACE + 2, radius=RADIUS
-    )
+    return _SHEET.substitute(colors, space=SPACE, half=SPACE // 2, triple=SPACE * 3, bar=SPACE + 2, radius=RADIUS)

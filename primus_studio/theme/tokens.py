@@ -22,16 +22,16 @@ class Tokens:
     """What a color is for. Text roles reach 4.5:1 on window, panel and raised; marks reach 3:1 (`tests/.../test_theme.py`)."""
 
     scheme: Scheme
-    window: str          # behind everything
-    panel: str           # ground of panels, tables and drawings
-    raised: str          # cards, headers, fields' buttons
-    field: str           # ground of inputs
-    line: str            # hairlines, decoration only
-    edge: str            # edges of controls that must be seen
+    window: str  # behind everything
+    panel: str  # ground of panels, tables and drawings
+    raised: str  # cards, headers, fields' buttons
+    field: str  # ground of inputs
+    line: str  # hairlines, decoration only
+    edge: str  # edges of controls that must be seen
     text: str
-    muted: str           # second-rank text
-    accent: str          # links, focus, progress
-    on_accent: str       # text on accent
+    muted: str  # second-rank text
+    accent: str  # links, focus, progress
+    on_accent: str  # text on accent
     ok: str
     warn: str
     bad: str

@@ -1,4 +1,4 @@
-"""Round steps of an axis."""
+"""Round steps of an axis, and its labels in time."""
 
 from __future__ import annotations
 
@@ -19,3 +19,14 @@ def ticks(low: float, high: float, step: float) -> tuple[float, ...]:
     """Multiples of `step` from `low` to `high`, both included."""
     first, last = ceil(low / step - 1e-9), floor(high / step + 1e-9)
     return tuple(number * step for number in range(first, last + 1))
+
+
+_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+
+
+def time_labels(values: tuple[float, ...], step: float) -> tuple[str, ...]:
+    """Labels of ticks in one unit, with the decimals that tell neighbors apart: 0 ms, 2.5 ms, 5 ms. `step` in seconds."""
+    largest = max((abs(value) for value in values), default=step)
+    unit, name = next(((unit, name) for unit, name in _UNITS if largest >= unit), _UNITS[-1])
+    decimals = max(0, -floor(log10(step / unit) + 1e-9))
+    return tuple(f"{value / unit:,.{decimals}f} {name}" for value in values)

@@ -36,7 +36,8 @@ class Card:
         colors = tokens()
         swatch = f'<span style="color:{self.color}">■</span>&nbsp;' if self.color else ""
         rows = "".join(
-            f'<tr><td style="color:{colors.muted};padding-right:{2 * SPACE}px">{escape(label)}</td><td align="right">{escape(value)}</td></tr>'
+            f'<tr><td style="color:{colors.muted};padding-right:{2 * SPACE}px">{escape(label)}</td>'
+            f'<td align="right">{escape(value)}</td></tr>'
             for label, value in self.rows
         )
         note = f'<div style="color:{colors.muted};margin-top:{SPACE // 2}px">{escape(self.note)}</div>' if self.note else ""

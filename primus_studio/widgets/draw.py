@@ -18,10 +18,12 @@ def hatch(painter: QPainter, rect: QRectF, color: str, spacing: float = HATCH_SP
     painter.setPen(QPen(QColor(color), width))
     first = int((rect.left() + rect.top()) // spacing)
     last = int((rect.right() + rect.bottom()) // spacing) + 1
-    painter.drawLines([
-        QLineF(number * spacing - rect.top(), rect.top(), number * spacing - rect.bottom(), rect.bottom())
-        for number in range(first, last + 1)
-    ])
+    painter.drawLines(
+        [
+            QLineF(number * spacing - rect.top(), rect.top(), number * spacing - rect.bottom(), rect.bottom())
+            for number in range(first, last + 1)
+        ]
+    )
     painter.restore()
 
 
@@ -37,5 +39,11 @@ def draw_elided(painter: QPainter, rect: QRectF, text: str, *, align: Qt.Alignme
     metrics = QFontMetricsF(painter.font())
     shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, rect.width())
     width = metrics.horizontalAdvance(shown)
-    left = rect.left() if align is Qt.AlignmentFlag.AlignLeft else rect.right() - width if align is Qt.AlignmentFlag.AlignRight else rect.center().x() - width / 2
+    left = (
+        rect.left()
+        if align is Qt.AlignmentFlag.AlignLeft
+        else rect.right() - width
+        if align is Qt.AlignmentFlag.AlignRight
+        else rect.center().x() - width / 2
+    )
     painter.drawText(QPointF(left, rect.center().y() + (metrics.ascent() - metrics.descent()) / 2), shown)

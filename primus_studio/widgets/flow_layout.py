@@ -7,12 +7,16 @@ from PySide6.QtWidgets import QLayout, QLayoutItem, QWidget
 
 
 class FlowLayout(QLayout):
-    """Items in reading order, in columns of equal width that fill the line, as few lines as they need, filled evenly."""
+    """Items in reading order, in columns of equal width, as few lines as they need, filled evenly.
 
-    def __init__(self, parent: QWidget | None = None, *, gap: int) -> None:
+    With `fill` the columns share the whole line; otherwise they are as wide as the widest item.
+    """
+
+    def __init__(self, parent: QWidget | None = None, *, gap: int, fill: bool = True) -> None:
         super().__init__(parent)
         self._items: list[QLayoutItem] = []
         self._gap = gap
+        self._fill = fill
         self.setContentsMargins(QMargins())
 
     def addItem(self, item: QLayoutItem) -> None:
@@ -21,10 +25,10 @@ class FlowLayout(QLayout):
     def count(self) -> int:
         return len(self._items)
 
-    def itemAt(self, index: int) -> QLayoutItem | None:  # type: ignore[override]  # the stubs forget that Qt wants null past the end
+    def itemAt(self, index: int) -> QLayoutItem | None:
         return self._items[index] if 0 <= index < len(self._items) else None
 
-    def takeAt(self, index: int) -> QLayoutItem | None:  # type: ignore[override]
+    def takeAt(self, index: int) -> QLayoutItem | None:
         return self._items.pop(index) if 0 <= index < len(self._items) else None
 
     def expandingDirections(self) -> Qt.Orientation:
@@ -51,7 +55,7 @@ class FlowLayout(QLayout):
 
     def _columns(self, width: int, items: list[QLayoutItem]) -> int:
         """Columns in which the items take the fewest lines, and no more columns than those lines need."""
-        widest = max(item.sizeHint().width() for item in items)
+        widest = _widest(items)
         fit = max(1, min(len(items), (width + self._gap) // (widest + self._gap)))
         lines = -(-len(items) // fit)
         return -(-len(items) // lines)
@@ -65,10 +69,18 @@ class FlowLayout(QLayout):
             return margins.top() + margins.bottom()
         columns = self._columns(inner.width(), items)
         width = (inner.width() - self._gap * (columns - 1)) // columns
+        if not self._fill:
+            width = min(width, _widest(items))
         height = max(item.sizeHint().height() for item in items)
         if move:
             for number, item in enumerate(items):
                 line, column = divmod(number, columns)
-                item.setGeometry(QRect(inner.left() + column * (width + self._gap), inner.top() + line * (height + self._gap), width, height))
+                item.setGeometry(
+                    QRect(inner.left() + column * (width + self._gap), inner.top() + line * (height + self._gap), width, height)
+                )
         lines = -(-len(items) // columns)
         return lines * (height + self._gap) - self._gap + margins.top() + margins.bottom()
+
+
+def _widest(items: list[QLayoutItem]) -> int:
+    return max(item.sizeHint().width() for item in items)

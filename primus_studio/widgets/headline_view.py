@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from projectors.inputs.study import Study
-from projectors.pipeline.timeline import bubble_fraction
-from projectors.results import Origin, Projection
-from projectors.text import UNKNOWN, bytes_text, count_text, number_text, percent_text, seconds_text
 from primus_studio.theme.fonts import Size
 from primus_studio.theme.tokens import SPACE
 from primus_studio.widgets.flow_layout import FlowLayout
 from primus_studio.widgets.labels import ElidedLabel
 from primus_studio.widgets.memory_words import verdict
 from primus_studio.widgets.tiles import Badge, Tile, TileView
+from projectors.inputs.study import Study
+from projectors.pipeline.timeline import bubble_fraction
+from projectors.results import Origin, Projection
+from projectors.text import bytes_text, count_text, number_text, percent_text, seconds_text
 
 _DEGREES = ("tp", "pp", "vpp", "cp", "ep", "etp")
 
@@ -22,7 +22,14 @@ def study_title(study: Study) -> tuple[str, str]:
     """What is trained, and how it is spread: degrees of 1 are left out."""
     recipe, cluster = study.recipe, study.cluster
     degrees = [f"{name} {getattr(recipe, name)}" for name in _DEGREES if getattr(recipe, name) > 1]
-    how = [*degrees, f"mbs {recipe.mbs}", f"gbs {recipe.gbs:,}", f"{recipe.seq_length:,} tokens", recipe.precision.value, recipe.schedule.value]
+    how = [
+        *degrees,
+        f"mbs {recipe.mbs}",
+        f"gbs {recipe.gbs:,}",
+        f"{recipe.seq_length:,} tokens",
+        recipe.precision.value,
+        recipe.schedule.value,
+    ]
     return f"{study.model.name} on {cluster.gpus:,} × {cluster.hardware.name}", " · ".join(how)
 
 
@@ -34,17 +41,19 @@ def tiles(study: Study, projection: Projection) -> tuple[Tile, ...]:
     found = verdict(memory)
     bubble = bubble_fraction(timeline) if timeline is not None else step.bubble / step.seconds
     recipe = study.recipe
+    peak = f"{bytes_text(memory.peak_bytes)} at the peak rank {memory.peak_rank}"
+    all_gpus = f"{count_text(rates.tokens_per_s)} tok/s in all"
+    of_peak = "Model FLOPs over the peak of the recipe's precision; recompute does not count"
+    waiting = "Part of the pipeline's makespan in which its ranks wait, mean over ranks"
+    tokens = f"{recipe.gbs * recipe.seq_length:,} tokens"
     return (
-        Tile("Memory", found.short, "", found.words, f"{bytes_text(memory.peak_bytes)} at the peak rank {memory.peak_rank}", found.fit.icon, found.fit.role),
-        Tile("Tokens/s/GPU", number_text(rates.tokens_per_s_per_gpu), "", f"{count_text(rates.tokens_per_s)} tok/s in all",
-             "Tokens per second and GPU over the whole step"),
-        Tile("MFU", percent_text(rates.mfu) if rates.mfu is not None else UNKNOWN, "", f"{rates.model_tflops_per_gpu:,.0f} TFLOP/s/GPU",
-             "Model FLOPs over the peak of the recipe's precision; recompute does not count"),
-        Tile("Pipeline bubble", percent_text(bubble), "", f"{projection.microbatches:,} microbatches",
-             "Part of the pipeline's makespan in which its ranks wait, mean over ranks"),
-        Tile("Step", seconds_text(step.seconds), "", f"{recipe.gbs * recipe.seq_length:,} tokens", "One optimizer step"),
-        Tile("Tokens/day", count_text(rates.tokens_per_day), "", f"dp {projection.dp:,}", "Tokens per day of uninterrupted training"),
-    )  # fmt: skip
+        Tile("Memory", found.short, found.words, peak, found.fit.icon, found.fit.role),
+        Tile("Tokens/s/GPU", number_text(rates.tokens_per_s_per_gpu), all_gpus, "Tokens per second and GPU over the whole step"),
+        Tile("MFU", percent_text(rates.mfu), f"{rates.model_tflops_per_gpu:,.0f} TFLOP/s/GPU", of_peak),
+        Tile("Pipeline bubble", percent_text(bubble), f"{projection.microbatches:,} microbatches", waiting),
+        Tile("Step", seconds_text(step.seconds), tokens, "Seconds of one optimizer step, and tokens in its global batch"),
+        Tile("Tokens/day", count_text(rates.tokens_per_day), f"dp {projection.dp:,}", "Tokens per day of uninterrupted training"),
+    )
 
 
 def origin_words(projection: Projection) -> str:
@@ -85,7 +94,11 @@ class HeadlineView(QWidget):
         self.warnings.setVisible(number > 0)
         self.warnings.say(f"{number} warning{'s' if number != 1 else ''}", "warn", "\n".join(projection.warnings))
         simulated = projection.origin_compute is Origin.SIMULATED
-        self.origin.say(origin_words(projection), "muted" if simulated else "ok", "Where the layer times and the communication times come from")
+        self.origin.say(
+            origin_words(projection),
+            "muted" if simulated else "ok",
+            "Where the layer times and the communication times come from",
+        )
         found = tiles(study, projection)
         if not self._tiles:
             for tile in found:

@@ -19,7 +19,14 @@ class ElidedLabel(QLabel):
     """
 
     def __init__(
-        self, text: str = "", *, size: Size = Size.BODY, bold: bool = False, role: str = "text", least: int = 4, parent: QWidget | None = None
+        self,
+        text: str = "",
+        *,
+        size: Size = Size.BODY,
+        bold: bool = False,
+        role: str = "text",
+        least: int = 4,
+        parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self.setFont(sized(self.font(), size, bold=bold))
@@ -59,7 +66,12 @@ class ElidedLabel(QLabel):
             painter.setFont(self.font())
             painter.setPen(getattr(tokens(), self._role))
             right = bool(self.alignment() & Qt.AlignmentFlag.AlignRight)
-            draw_elided(painter, QRectF(self.rect()), self.text(), align=Qt.AlignmentFlag.AlignRight if right else Qt.AlignmentFlag.AlignLeft)
+            draw_elided(
+                painter,
+                QRectF(self.rect()),
+                self.text(),
+                align=Qt.AlignmentFlag.AlignRight if right else Qt.AlignmentFlag.AlignLeft,
+            )
 
 
 class Glyph(QWidget):

@@ -12,12 +12,15 @@ from PySide6.QtWidgets import QAbstractButton, QWidget
 from primus_studio.theme import tokens
 from primus_studio.theme.fonts import Size, sized
 from primus_studio.theme.marks import Hue, mark
-from primus_studio.theme.tokens import SPACE
+from primus_studio.theme.tokens import SPACE, mixed
 from primus_studio.widgets.draw import draw_elided, focus_ring
 from primus_studio.widgets.flow_layout import FlowLayout
 
 SWATCH = 10
 """Side of a color sample in device-independent pixels."""
+
+BUTTON_MOST = 224
+"""Width that an entry asks for at most, in device-independent pixels; longer labels are shortened where room is short."""
 
 _VALUE_ROOM, _NOTE_ROOM = "  888.8 GiB", "  88.8%"
 """Texts whose widths the columns of quantities and shares get."""
@@ -32,6 +35,7 @@ class Entry:
     label: str
     value: str = ""
     note: str = ""
+    fade: float = 0.0  # how far its color goes towards the ground, as the drawing has it
 
 
 class _Button(QAbstractButton):
@@ -56,7 +60,8 @@ class _Button(QAbstractButton):
     def sizeHint(self) -> QSize:
         metrics = QFontMetricsF(self.font())
         numbers = _VALUE_ROOM + _NOTE_ROOM if self.entry.value else ""
-        return QSize(int(SWATCH + 2.5 * SPACE + metrics.horizontalAdvance(self.entry.label + numbers)), int(metrics.height()) + SPACE // 2)
+        width = int(SWATCH + 2.5 * SPACE + metrics.horizontalAdvance(self.entry.label + numbers))
+        return QSize(min(width, BUTTON_MOST), int(metrics.height()) + SPACE // 2)
 
     def minimumSizeHint(self) -> QSize:
         return QSize(SWATCH + SPACE, self.sizeHint().height())
@@ -67,7 +72,10 @@ class _Button(QAbstractButton):
         with QPainter(self) as painter:
             if self.isChecked() or self.underMouse():
                 painter.fillRect(area, QColor(colors.selection if self.isChecked() else colors.hover))
-            painter.fillRect(QRectF(SPACE / 2, area.center().y() - SWATCH / 2, SWATCH, SWATCH), QColor(mark(entry.hue, colors.scheme)))
+            painter.fillRect(
+                QRectF(SPACE / 2, area.center().y() - SWATCH / 2, SWATCH, SWATCH),
+                QColor(mixed(mark(entry.hue, colors.scheme), colors.panel, entry.fade)),
+            )
             painter.setFont(self.font())
             metrics = QFontMetricsF(self.font())
             ink = colors.on_selection if self.isChecked() else colors.text
@@ -92,10 +100,10 @@ class Legend(QWidget):
 
     brought_out = Signal(object)
 
-    def __init__(self, name: str, parent: QWidget | None = None) -> None:
+    def __init__(self, name: str, parent: QWidget | None = None, *, fill: bool = True) -> None:
         super().__init__(parent)
         self.setAccessibleName(name)
-        self._flow = FlowLayout(self, gap=SPACE // 2)
+        self._flow = FlowLayout(self, gap=SPACE // 2, fill=fill)
         self._buttons: list[_Button] = []
 
     def show_entries(self, entries: tuple[Entry, ...]) -> None:

@@ -16,8 +16,6 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
-from projectors.results import MemoryBreakdown, MemoryComponent
-from projectors.text import GIB, bytes_text
 from primus_studio.theme import tokens
 from primus_studio.theme.contrast import ink_on
 from primus_studio.theme.fonts import Size, sized
@@ -28,6 +26,8 @@ from primus_studio.widgets.axis import round_step, ticks
 from primus_studio.widgets.cards import HoverCard
 from primus_studio.widgets.draw import draw_elided, focus_ring, hatch
 from primus_studio.widgets.memory_words import Segment, memory_table, segment_card, segments
+from projectors.results import MemoryBreakdown, MemoryComponent
+from projectors.text import GIB, bytes_text
 
 ROW_MOST, ROW_LEAST = 32, 15
 """Height of a rank's row in device-independent pixels; rows shrink to the least, then the view scrolls."""
@@ -75,6 +75,9 @@ class MemoryBars(QAbstractScrollArea):
 
     def show_memory(self, memory: MemoryBreakdown) -> None:
         """Draw another breakdown; the scroll position and the focused component stay where they can."""
+        peak_moved = (
+            self._memory is None or self._memory.peak_rank != memory.peak_rank or len(self._memory.ranks) != len(memory.ranks)
+        )
         self._memory = memory
         self._stacks = tuple(segments(rank) for rank in memory.ranks)
         self.setAccessibleDescription(memory_table(memory))
@@ -82,6 +85,8 @@ class MemoryBars(QAbstractScrollArea):
             self._focused = None
         self._card.dismiss()
         self._scrolling()
+        if peak_moved:
+            self._bring_into_view(memory.peak_rank)
         self.viewport().update()
 
     def bring_out(self, component: MemoryComponent | None) -> None:
@@ -106,7 +111,9 @@ class MemoryBars(QAbstractScrollArea):
         metrics = QFontMetricsF(self._small_bold)
         name = metrics.horizontalAdvance(f"rank {len(self._stacks)}") + 1.5 * SPACE
         total = metrics.horizontalAdvance("8,888.8 GiB") + SPACE
-        return QRectF(name, self._axis_height, max(20.0, self.viewport().width() - name - total), self._row_height * len(self._stacks))
+        return QRectF(
+            name, self._axis_height, max(20.0, self.viewport().width() - name - total), self._row_height * len(self._stacks)
+        )
 
     def _limit(self) -> float:
         """Bytes at the right end of the axis."""
@@ -140,17 +147,21 @@ class MemoryBars(QAbstractScrollArea):
         row = (place.y() - self._axis_height + self.verticalScrollBar().value()) // self._row_height
         if not 0 <= row < len(self._stacks):
             return None
-        return next((segment for segment in self._stacks[row] if self._bar(segment).adjusted(0, -4, 0, 4).contains(QPointF(place))), None)
+        return next(
+            (segment for segment in self._stacks[row] if self._bar(segment).adjusted(0, -4, 0, 4).contains(QPointF(place))), None
+        )
 
     def sizeHint(self) -> QSize:
         return QSize(360, self._axis_height + 24 * max(2, min(8, len(self._stacks))))
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(200, self._axis_height + 2 * ROW_LEAST)
+        return QSize(200, self._axis_height + ROW_LEAST * max(2, min(4, len(self._stacks))))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._scrolling()
+        if self._memory is not None and self._focused is None:
+            self._bring_into_view(self._memory.peak_rank)
 
     def scrollContentsBy(self, _dx: int, _dy: int) -> None:
         self.viewport().update()
@@ -190,7 +201,11 @@ class MemoryBars(QAbstractScrollArea):
         height = max(6.0, row.height() * BAR_SHARE)
         track = QRectF(bars.left(), row.center().y() - height / 2, self._x(memory.capacity_bytes) - bars.left(), height)
         painter.fillRect(track, QColor(colors.raised))
-        hatch(painter, QRectF(self._x(memory.budget_bytes), track.top(), track.right() - self._x(memory.budget_bytes), height), mixed(colors.warn, colors.panel, 0.45))
+        hatch(
+            painter,
+            QRectF(self._x(memory.budget_bytes), track.top(), track.right() - self._x(memory.budget_bytes), height),
+            mixed(colors.warn, colors.panel, 0.45),
+        )
         painter.setFont(self._small_bold if peak else self._small)
         painter.setPen(QColor(colors.text if peak else colors.muted))
         draw_elided(painter, QRectF(SPACE / 2, row.top(), bars.left() - SPACE, row.height()), f"rank {rank.rank}")
@@ -198,7 +213,9 @@ class MemoryBars(QAbstractScrollArea):
             self._draw_segment(painter, segment, peak=peak)
         over = rank.total > memory.capacity_bytes
         if over:
-            past = QRectF(self._x(memory.capacity_bytes), track.top(), self._x(rank.total) - self._x(memory.capacity_bytes), height)
+            past = QRectF(
+                self._x(memory.capacity_bytes), track.top(), self._x(rank.total) - self._x(memory.capacity_bytes), height
+            )
             hatch(painter, past, colors.panel, spacing=5, width=1.6)
             painter.setPen(QPen(QColor(colors.bad), 1.5))
             painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -223,11 +240,15 @@ class MemoryBars(QAbstractScrollArea):
         if faded or bar.height() < metrics.height() - 1 or bar.width() < LABEL_LEAST:
             return
         label, value = segment.component.label, f"{segment.nbytes / GIB:.1f}"
-        words = next((text for text in (f"{label} {value}", value) if metrics.horizontalAdvance(text) + SPACE <= bar.width()), None)
+        words = next(
+            (text for text in (f"{label} {value}", value) if metrics.horizontalAdvance(text) + SPACE <= bar.width()), None
+        )
         if words is not None:
             painter.setFont(self._small)
             painter.setPen(QColor(ink_on(color)))
-            painter.drawText(QPointF(bar.left() + SPACE / 2, bar.center().y() + (metrics.ascent() - metrics.descent()) / 2), words)
+            painter.drawText(
+                QPointF(bar.left() + SPACE / 2, bar.center().y() + (metrics.ascent() - metrics.descent()) / 2), words
+            )
 
     def _draw_limits(self, painter: QPainter) -> None:
         """Capacity as a solid line through all rows, the margin's begin dashed."""
@@ -324,16 +345,18 @@ class MemoryBars(QAbstractScrollArea):
 
     def _focus(self, segment: Segment) -> None:
         self._focused = (segment.rank, segment.component)
-        row = self._row(segment.rank)
-        bar = self.verticalScrollBar()
-        if row.top() < self._axis_height:
-            bar.setValue(bar.value() - int(self._axis_height - row.top()))
-        elif row.bottom() > self.viewport().height():
-            bar.setValue(bar.value() + int(row.bottom() - self.viewport().height()))
+        self._bring_into_view(segment.rank)
         self._explain(segment)
         if self._card.card is not None:
             announce(self, self._card.card.words)
         self.viewport().update()
+
+    def _bring_into_view(self, rank: int) -> None:
+        row, bar = self._row(rank), self.verticalScrollBar()
+        if row.top() < self._axis_height:
+            bar.setValue(bar.value() - int(self._axis_height - row.top()))
+        elif row.bottom() > self.viewport().height():
+            bar.setValue(bar.value() + int(row.bottom() - self.viewport().height()))
 
     def _explain(self, segment: Segment) -> None:
         assert self._memory is not None

@@ -6,8 +6,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QVBoxLayout, QWidget
 
-from projectors.results import MemoryBreakdown
-from projectors.text import bytes_text
 from primus_studio.theme.fonts import Size
 from primus_studio.theme.marks import MEMORY_HUES
 from primus_studio.theme.tokens import SPACE
@@ -15,6 +13,8 @@ from primus_studio.widgets.labels import ElidedLabel, Glyph
 from primus_studio.widgets.legend import Entry, Legend
 from primus_studio.widgets.memory_bar import MemoryBars
 from primus_studio.widgets.memory_words import headline, segments, share, verdict
+from projectors.results import MemoryBreakdown
+from projectors.text import bytes_text
 
 WIDE = 680
 """Width in device-independent pixels from which the legend stands beside the bars."""
@@ -59,13 +59,21 @@ class MemoryView(QWidget):
         self.headline.setText(headline(memory))
         self.glyph.show_icon(found.fit.icon, found.fit.role)
         self.verdict.set_role(found.fit.role)
-        self.verdict.setText(f"{found.short} · {found.words}")
+        self.verdict.setText(found.words)
         self.bars.show_memory(memory)
         peak = memory.ranks[memory.peak_rank]
-        self.legend.show_entries(tuple(
-            Entry(part.component, MEMORY_HUES[part.component], part.component.label, bytes_text(part.nbytes), share(part.nbytes, peak.total))
-            for part in segments(peak)
-        ))
+        self.legend.show_entries(
+            tuple(
+                Entry(
+                    part.component,
+                    MEMORY_HUES[part.component],
+                    part.component.label,
+                    bytes_text(part.nbytes),
+                    share(part.nbytes, peak.total),
+                )
+                for part in segments(peak)
+            )
+        )
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

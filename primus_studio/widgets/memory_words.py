@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from primus_studio.widgets.cards import Card
 from projectors.results import MemoryBreakdown, MemoryComponent, RankMemory
 from projectors.text import bytes_text, count_text, number_text, percent_text
-from primus_studio.widgets.cards import Card
 
 
 class Fit(Enum):
@@ -39,7 +39,9 @@ def verdict(memory: MemoryBreakdown) -> Verdict:
     if peak <= memory.budget_bytes:
         return Verdict(Fit.FITS, "Fits", f"headroom {bytes_text(memory.budget_bytes - peak)}")
     if peak <= memory.capacity_bytes:
-        return Verdict(Fit.MARGIN, "Too tight", f"{bytes_text(peak - memory.budget_bytes)} into the {percent_text(memory.margin)} margin")
+        return Verdict(
+            Fit.MARGIN, "Too tight", f"{bytes_text(peak - memory.budget_bytes)} into the {percent_text(memory.margin)} margin"
+        )
     return Verdict(Fit.OVER, "Does not fit", f"over by {bytes_text(peak - memory.capacity_bytes)}")
 
 
@@ -95,12 +97,14 @@ def segment_card(memory: MemoryBreakdown, segment: Segment, color: str) -> Card:
 
 def memory_table(memory: MemoryBreakdown) -> str:
     """Every rank and component in lines of text, for screen readers."""
-    return "\n".join([
-        f"{headline(memory)}, {verdict(memory).words}.",
-        *(
-            f"Rank {rank.rank}: {bytes_text(rank.total)}; "
-            + ", ".join(f"{part.component.label} {bytes_text(part.nbytes)}" for part in segments(rank))
-            + "."
-            for rank in memory.ranks
-        ),
-    ])
+    return "\n".join(
+        [
+            f"{headline(memory)}, {verdict(memory).words}.",
+            *(
+                f"Rank {rank.rank}: {bytes_text(rank.total)}; "
+                + ", ".join(f"{part.component.label} {bytes_text(part.nbytes)}" for part in segments(rank))
+                + "."
+                for rank in memory.ranks
+            ),
+        ]
+    )

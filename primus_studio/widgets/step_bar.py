@@ -6,8 +6,6 @@ from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFocusEvent, QFontMetricsF, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from projectors.results import StepBreakdown
-from projectors.text import percent_text
 from primus_studio.theme import tokens
 from primus_studio.theme.contrast import ink_on
 from primus_studio.theme.fonts import Size, sized
@@ -16,6 +14,8 @@ from primus_studio.widgets.announce import announce
 from primus_studio.widgets.cards import Card, HoverCard
 from primus_studio.widgets.draw import focus_ring, hatch
 from primus_studio.widgets.step_words import Part, part_color, parts, step_table
+from projectors.results import StepBreakdown
+from projectors.text import percent_text
 
 BAR_HEIGHT = 28
 """In device-independent pixels."""
@@ -74,7 +74,9 @@ class StepBar(QWidget):
                 )  # fmt: skip
                 if words is not None and part.key != "bubble":
                     painter.setPen(QColor(ink_on(color)))
-                    painter.drawText(QPointF(area.left() + SPACE / 2, area.center().y() + (metrics.ascent() - metrics.descent()) / 2), words)
+                    painter.drawText(
+                        QPointF(area.left() + SPACE / 2, area.center().y() + (metrics.ascent() - metrics.descent()) / 2), words
+                    )
             focused = self._focused_part()
             if self.hasFocus() and focused is not None:
                 focus_ring(painter, self.rect_of(focused).adjusted(1, 1, -1, -1), colors.accent)

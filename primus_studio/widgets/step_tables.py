@@ -10,12 +10,12 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelInd
 from PySide6.QtGui import QColor, QPainter
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QStyledItemDelegate, QStyleOptionViewItem, QTableView, QWidget
 
-from projectors.results import OperatorTime, StepBreakdown
-from projectors.text import percent_text, seconds_text, tflops_text
 from primus_studio.theme import tokens
 from primus_studio.theme.fonts import Size, sized
 from primus_studio.theme.tokens import SPACE
 from primus_studio.widgets.step_words import Part, operator_seconds, part_color, parts, slowest_first
+from projectors.results import OperatorTime, StepBreakdown
+from projectors.text import percent_text, seconds_text, tflops_text
 
 Index = QModelIndex | QPersistentModelIndex
 
@@ -119,10 +119,16 @@ class OperatorsModel(RowsModel):
             (
                 Column("Operator", lambda one: str(one.operator), "Step of a layer", right=False),
                 Column("Layer", lambda one: str(one.layer), "Kind of layer", right=False),
-                Column("Total", lambda one: seconds_text(operator_seconds(one)), "Forward, backward, recompute and exposed communication of one microbatch"),
+                Column(
+                    "Total",
+                    lambda one: seconds_text(operator_seconds(one)),
+                    "Forward, backward, recompute and exposed communication of one microbatch",
+                ),
                 Column("Forward", lambda one: seconds_text(one.forward), "Seconds of one microbatch"),
                 Column("Backward", lambda one: seconds_text(one.backward), "Seconds of one microbatch"),
-                Column("Exposed", lambda one: seconds_text(one.exposed), "Communication that nothing hides, forward and backward"),
+                Column(
+                    "Exposed", lambda one: seconds_text(one.exposed), "Communication that nothing hides, forward and backward"
+                ),
                 Column("Rate", _rate, "FLOPs of the forward pass over its time"),
                 Column("Bound by", lambda one: str(one.bound), "What limits it", right=False),
                 Column("Origin", lambda one: str(one.origin.value), "Where its time comes from", right=False),
@@ -153,16 +159,22 @@ class _MarkDelegate(QStyledItemDelegate):
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         swatch, share = index.data(SWATCH_ROLE), index.data(SHARE_ROLE)
         shown = QStyleOptionViewItem(option)
-        area = QRectF(option.rect)  # type: ignore[attr-defined]  # the stubs know none of the option's fields
+        area = QRectF(option.rect)
         if swatch is not None:
-            shown.rect = option.rect.adjusted(SPACE + 6, 0, 0, 0)  # type: ignore[attr-defined]
+            shown.rect = option.rect.adjusted(SPACE + 6, 0, 0, 0)
         super().paint(painter, shown, index)
         if swatch is not None:
             painter.fillRect(QRectF(area.left() + SPACE / 2, area.center().y() - 5, 10, 10), QColor(swatch))
         if share is not None:
             track = area.adjusted(SPACE, area.height() / 2 - 3, -SPACE, 3 - area.height() / 2)
             painter.fillRect(track, QColor(tokens().hover))
-            painter.fillRect(QRectF(track.left(), track.top(), max(1.0, track.width() * share[0]), track.height()), QColor(share[1]))
+            painter.fillRect(
+                QRectF(track.left(), track.top(), max(1.0, track.width() * share[0]), track.height()), QColor(share[1])
+            )
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
+        hint = super().sizeHint(option, index)
+        return hint + QSize(SPACE + 6, 0) if index.data(SWATCH_ROLE) is not None else hint
 
 
 class RowsTable(QTableView):

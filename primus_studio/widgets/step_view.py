@@ -5,14 +5,14 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
-from projectors.results import OperatorTime, StepBreakdown
-from projectors.text import seconds_text
 from primus_studio.theme.fonts import Size
 from primus_studio.theme.tokens import SPACE
 from primus_studio.widgets.labels import ElidedLabel
 from primus_studio.widgets.step_bar import StepBar
 from primus_studio.widgets.step_tables import OperatorsModel, PartsModel, RowsTable
 from primus_studio.widgets.step_words import parts
+from projectors.results import OperatorTime, StepBreakdown
+from projectors.text import seconds_text
 
 
 class StepView(QWidget):
@@ -39,7 +39,9 @@ class StepView(QWidget):
         top.setSpacing(SPACE // 2)
         top.addWidget(self.total, 1)
         self._choice = QButtonGroup(self)
-        for number, (words, says) in enumerate((("Parts", "Where the step's time goes"), ("Operators", "Slowest operators of one microbatch"))):
+        for number, (words, says) in enumerate(
+            (("Parts", "Where the step's time goes"), ("Operators", "Slowest operators of one microbatch"))
+        ):
             button = QToolButton(self)
             button.setText(words)
             button.setToolTip(says)

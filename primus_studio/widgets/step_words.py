@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from projectors.results import OperatorTime, StepBreakdown
-from projectors.text import percent_text, seconds_text
 from primus_studio.theme.marks import step_color
 from primus_studio.theme.tokens import Scheme
 from primus_studio.widgets.cards import Card
+from projectors.results import OperatorTime, StepBreakdown
+from projectors.text import percent_text, seconds_text
 
 EXPLAINED: dict[str, str] = {
     "compute": "Forward and backward passes of all microbatches on the pipeline rank that is busy longest.",
@@ -33,12 +33,14 @@ class Part:
     key: str
     label: str
     seconds: float
-    share: float   # of the step, 0 to 1
-    begin: float   # where it begins in the step's bar, seconds
+    share: float  # of the step, 0 to 1
+    begin: float  # where it begins in the step's bar, seconds
 
     @property
     def card(self) -> Card:
-        return Card(self.label, ((seconds_text(self.seconds), f"{percent_text(self.share)} of the step"),), EXPLAINED.get(self.key, ""))
+        return Card(
+            self.label, ((seconds_text(self.seconds), f"{percent_text(self.share)} of the step"),), EXPLAINED.get(self.key, "")
+        )
 
 
 def parts(step: StepBreakdown) -> tuple[tuple[Part, ...], tuple[str, ...]]:
@@ -60,7 +62,10 @@ def part_color(part: Part, among: tuple[Part, ...], scheme: Scheme) -> str:
 def step_table(step: StepBreakdown) -> str:
     """The breakdown in lines of text, for screen readers."""
     taking, none = parts(step)
-    lines = [f"{part.label} {seconds_text(part.seconds)}, {percent_text(part.share)}." for part in sorted(taking, key=lambda part: -part.seconds)]
+    lines = [
+        f"{part.label} {seconds_text(part.seconds)}, {percent_text(part.share)}."
+        for part in sorted(taking, key=lambda part: -part.seconds)
+    ]
     return "\n".join([f"Step {seconds_text(step.seconds)}.", *lines, *([f"No time: {', '.join(none)}."] if none else [])])
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from PySide6.QtCore import QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtGui import QColor, QFocusEvent, QFontMetricsF, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from primus_studio.theme import tokens
 from primus_studio.theme.fonts import Size, sized
@@ -26,19 +26,36 @@ class Tile:
 
     caption: str
     figure: str
-    unit: str = ""
     note: str = ""
     says: str = ""
     icon: str | None = None
     role: str = "text"
 
 
-class TileView(QWidget):
+class _Explained(QWidget):
+    """Shows its tooltip when the tab key reaches it: what the pointer can read, the keyboard can."""
+
+    def __init__(self, parent: QWidget | None) -> None:
+        super().__init__(parent)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        if event.reason() in (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason):
+            QToolTip.showText(self.mapToGlobal(self.rect().bottomLeft()), self.toolTip(), self)
+        self.update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        QToolTip.hideText()
+        self.update()
+
+
+class TileView(_Explained):
     """Draws one `Tile`; what does not fit is shortened and stands in the tooltip."""
 
     def __init__(self, tile: Tile, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._small, self._figure = sized(self.font(), Size.SMALL), sized(self.font(), Size.FIGURE, bold=True)
         self.show_tile(tile)
@@ -46,8 +63,7 @@ class TileView(QWidget):
     def show_tile(self, tile: Tile) -> None:
         """Draw another tile."""
         self.tile = tile
-        words = " ".join(part for part in (tile.figure, tile.unit) if part)
-        self.setAccessibleName(f"{tile.caption}: {words}" + (f", {tile.note}" if tile.note else ""))
+        self.setAccessibleName(f"{tile.caption}: {tile.figure}" + (f", {tile.note}" if tile.note else ""))
         self.setAccessibleDescription(tile.says)
         self.setToolTip("\n".join(part for part in (self.accessibleName(), tile.says) if part))
         self.updateGeometry()
@@ -57,8 +73,11 @@ class TileView(QWidget):
         small, figure = QFontMetricsF(self._small), QFontMetricsF(self._figure)
         tile = self.tile
         icon = ICON_SIDE + SPACE / 2 if tile.icon else 0
-        unit = small.horizontalAdvance(tile.unit) + SPACE / 2 if tile.unit else 0
-        width = max(icon + figure.horizontalAdvance(tile.figure) + unit, small.horizontalAdvance(tile.caption), small.horizontalAdvance(tile.note))
+        width = max(
+            icon + figure.horizontalAdvance(tile.figure),
+            small.horizontalAdvance(tile.caption),
+            small.horizontalAdvance(tile.note),
+        )
         return QSize(max(TILE_LEAST, int(width) + 2 * SPACE + 4), int(2 * small.height() + figure.height()) + 2 * SPACE)
 
     def minimumSizeHint(self) -> QSize:
@@ -86,17 +105,11 @@ class TileView(QWidget):
             painter.setFont(self._figure)
             painter.setPen(QColor(getattr(colors, tile.role)))
             draw_elided(painter, middle, tile.figure)
-            used = figure.horizontalAdvance(tile.figure) + SPACE / 2
-            if tile.unit and used < middle.width():
-                painter.setFont(self._small)
-                painter.setPen(QColor(colors.muted))
-                drop = (figure.ascent() - figure.descent() - small.ascent() + small.descent()) / 2  # share the figure's base line
-                draw_elided(painter, middle.adjusted(used, drop, 0, drop), tile.unit)
             if self.hasFocus():
                 focus_ring(painter, area.adjusted(1, 1, -1, -1), colors.accent)
 
 
-class Badge(QWidget):
+class Badge(_Explained):
     """A word in a rounded outline, such as where a number comes from."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -125,5 +138,8 @@ class Badge(QWidget):
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             painter.setPen(QPen(color, 1))
             painter.drawRoundedRect(area, area.height() / 2, area.height() / 2)
+            if self.hasFocus():
+                focus_ring(painter, area, tokens().accent)
+                painter.setPen(color)
             painter.setFont(self._small)
             draw_elided(painter, area, self._words, align=Qt.AlignmentFlag.AlignHCenter)
