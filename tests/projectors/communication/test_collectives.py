@@ -97,7 +97,10 @@ def test_a_group_of_one_costs_nothing() -> None:
 
 
 @given(
-    kind=st.sampled_from(CollectiveKind), small=st.floats(1, 1e9), more=st.floats(1, 1e9), gpus=st.sampled_from([2, 4, 8, 16, 32, 64])
+    kind=st.sampled_from(CollectiveKind),
+    small=st.floats(1, 1e9),
+    more=st.floats(1, 1e9),
+    gpus=st.sampled_from([2, 4, 8, 16, 32, 64]),
 )
 def test_more_bytes_never_take_less_time(kind: CollectiveKind, small: float, more: float, gpus: int) -> None:
     net = network("dgx-h100", 8)
@@ -145,7 +148,8 @@ def test_arrays_give_what_single_messages_give() -> None:
     for kind in CollectiveKind:
         table = collective_seconds(kind, nbytes, spread(net, sizes, np.ones(4, dtype=int)), net)
         single = [
-            collective_seconds(kind, float(size), spread(net, int(gpus), 1), net) for size, gpus in zip(nbytes, sizes, strict=True)
+            collective_seconds(kind, float(size), spread(net, int(gpus), 1), net)
+            for size, gpus in zip(nbytes, sizes, strict=True)
         ]
         assert table == pytest.approx(np.array(single))
 
