@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ class StagePlan:
     ranks: int
     chunks: int
     kinds: tuple[LayerKind, ...]      # distinct layer kinds, K of them
+    layers: tuple[tuple[int, ...], ...]  # of every virtual stage: number of the kind of each layer, first to last
     layer_counts: NDArray[np.int64]   # [V, K]: layers of each kind on each virtual stage
     rank_of: NDArray[np.int64]        # [V]: pipeline rank of each virtual stage
     stages_of: NDArray[np.int64]      # [ranks, chunks]: virtual stage of each chunk of a rank
@@ -62,14 +63,12 @@ def part_counts(plan: StagePlan) -> NDArray[np.int64]:
 
 def recomputed_counts(plan: StagePlan, columns: Columns) -> NDArray[np.int64]:
     """Layers of each kind that full recompute runs again on each virtual stage, [V, P]: the first
-    `recompute_num_layers` of it, or all. Kinds are in the order in which models use them (dense layers lead)."""
-    counts = part_counts(plan)
-    if columns.recompute_num_layers is None:
-        counts[:, -ENDS:] = 0
-        return counts
-    before = np.cumsum(plan.layer_counts, axis=1) - plan.layer_counts
-    counts[:, :-ENDS] = np.clip(columns.recompute_num_layers - before, 0, plan.layer_counts)
-    counts[:, -ENDS:] = 0
+    `recompute_num_layers` of it, or all (Megatron-Core's `block` method)."""
+    first = columns.recompute_num_layers
+    counts = np.zeros((plan.virtual_stages, len(plan.kinds) + ENDS), dtype=np.int64)
+    for stage, layers in enumerate(plan.layers):
+        for kind in layers[:first]:
+            counts[stage, kind] += 1
     return counts
 
 
@@ -83,15 +82,16 @@ def _plan(card: ModelCard, ranks: int, chunks: int, v_shaped: bool, stage_layers
     every, kinds = layer_kinds(card), distinct_kinds(card)
     stages = ranks * chunks
     sizes = stage_layers or even_layers(len(every), stages)
-    counts = np.zeros((stages, len(kinds)), dtype=np.int64)
-    first = 0
-    for stage, size in enumerate(sizes):
-        for kind, number in Counter(every[first : first + size]).items():
-            counts[stage, kinds.index(kind)] = number
-        first += size
+    numbers = iter(kinds.index(kind) for kind in every)
+    layers = tuple(tuple(islice(numbers, size)) for size in sizes)
+    counts = np.array([np.bincount(stage, minlength=len(kinds)) for stage in map(_integers, layers)])
     rank_of = np.array(rank_of_stage(ranks, chunks, v_shaped=v_shaped), dtype=np.int64)
     stages_of = np.array([np.flatnonzero(rank_of == rank) for rank in range(ranks)], dtype=np.int64)
-    return StagePlan(ranks, chunks, kinds, _fixed(counts), _fixed(rank_of), _fixed(stages_of))
+    return StagePlan(ranks, chunks, kinds, layers, _fixed(counts), _fixed(rank_of), _fixed(stages_of))
+
+
+def _integers(numbers: tuple[int, ...]) -> NDArray[np.int64]:
+    return np.array(numbers, dtype=np.int64)
 
 
 def _fixed(array: NDArray[Any]) -> NDArray[Any]:
