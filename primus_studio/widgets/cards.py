@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from html import escape
 
-from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFrame, QLabel, QVBoxLayout, QWidget
 
@@ -60,6 +60,12 @@ class HoverCard(QFrame):
         layout.setContentsMargins(SPACE, SPACE, SPACE, SPACE)
         layout.addWidget(self._text)
         self.card: Card | None = None
+        parent.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() in (QEvent.Type.Hide, QEvent.Type.WindowDeactivate):
+            self.dismiss()
+        return super().eventFilter(watched, event)
 
     def show_card(self, card: Card, beside: QRect) -> None:
         """Show `card` under the global rect `beside`, or over it where the screen ends."""

@@ -70,15 +70,24 @@ class MemoryBars(QAbstractScrollArea):
         self._brought_out: MemoryComponent | None = None
         self._focused: tuple[int, MemoryComponent] | None = None
         self._card = HoverCard(self)
+        self._limit = 1.0  # bytes at the right end of the axis
+        self._peak_rank = 0
+        self._columns = 0.0, 0.0  # widths of the ranks' names and of their totals
         self._small = sized(self.font(), Size.SMALL)
+        self._metrics = QFontMetricsF(self._small)
         self._small_bold = sized(self.font(), Size.SMALL, bold=True)
 
     def show_memory(self, memory: MemoryBreakdown) -> None:
         """Draw another breakdown; the scroll position and the focused component stay where they can."""
-        peak_moved = (
-            self._memory is None or self._memory.peak_rank != memory.peak_rank or len(self._memory.ranks) != len(memory.ranks)
-        )
+        peak_moved = self._memory is None or self._peak_rank != memory.peak_rank or len(self._memory.ranks) != len(memory.ranks)
         self._memory = memory
+        self._limit = max(memory.capacity_bytes, memory.peak_bytes) * BEYOND
+        self._peak_rank = memory.peak_rank
+        metrics = QFontMetricsF(self._small_bold)
+        self._columns = (
+            metrics.horizontalAdvance(f"rank {len(memory.ranks)}") + 1.5 * SPACE,
+            metrics.horizontalAdvance("8,888.8 GiB") + SPACE,
+        )
         self._stacks = tuple(segments(rank) for rank in memory.ranks)
         self.setAccessibleDescription(memory_table(memory))
         if self._focused is not None and self._segment(*self._focused) is None:
@@ -86,7 +95,7 @@ class MemoryBars(QAbstractScrollArea):
         self._card.dismiss()
         self._scrolling()
         if peak_moved:
-            self._bring_into_view(memory.peak_rank)
+            self._bring_into_view(self._peak_rank)
         self.viewport().update()
 
     def bring_out(self, component: MemoryComponent | None) -> None:
@@ -103,26 +112,18 @@ class MemoryBars(QAbstractScrollArea):
 
     @property
     def _axis_height(self) -> int:
-        return int(QFontMetricsF(self._small).height()) + SPACE
+        return int(self._metrics.height()) + SPACE
 
     @property
     def _bars(self) -> QRectF:
         """Area of the bars of all rows: between the rank's name and its total."""
-        metrics = QFontMetricsF(self._small_bold)
-        name = metrics.horizontalAdvance(f"rank {len(self._stacks)}") + 1.5 * SPACE
-        total = metrics.horizontalAdvance("8,888.8 GiB") + SPACE
-        return QRectF(
-            name, self._axis_height, max(20.0, self.viewport().width() - name - total), self._row_height * len(self._stacks)
-        )
-
-    def _limit(self) -> float:
-        """Bytes at the right end of the axis."""
-        assert self._memory is not None
-        return max(self._memory.capacity_bytes, self._memory.peak_bytes) * BEYOND
+        name, total = self._columns
+        width = max(20.0, self.viewport().width() - name - total)
+        return QRectF(name, self._axis_height, width, self._row_height * len(self._stacks))
 
     def _x(self, nbytes: float) -> float:
         bars = self._bars
-        return bars.left() + bars.width() * nbytes / self._limit()
+        return bars.left() + bars.width() * nbytes / self._limit
 
     def _row(self, index: int) -> QRectF:
         height = self._row_height
@@ -161,7 +162,7 @@ class MemoryBars(QAbstractScrollArea):
         super().resizeEvent(event)
         self._scrolling()
         if self._memory is not None and self._focused is None:
-            self._bring_into_view(self._memory.peak_rank)
+            self._bring_into_view(self._peak_rank)
 
     def scrollContentsBy(self, _dx: int, _dy: int) -> None:
         self.viewport().update()
@@ -197,7 +198,7 @@ class MemoryBars(QAbstractScrollArea):
         assert self._memory is not None
         colors, memory = tokens(), self._memory
         rank, row, bars = memory.ranks[index], self._row(index), self._bars
-        peak = rank.rank == memory.peak_rank
+        peak = rank.rank == self._peak_rank
         height = max(6.0, row.height() * BAR_SHARE)
         track = QRectF(bars.left(), row.center().y() - height / 2, self._x(memory.capacity_bytes) - bars.left(), height)
         painter.fillRect(track, QColor(colors.raised))
@@ -236,7 +237,7 @@ class MemoryBars(QAbstractScrollArea):
         bar = self._bar(segment)
         gap = 1.0 if bar.width() > 3 else 0.0
         painter.fillRect(bar.adjusted(0, 0, -gap, 0), QColor(color))
-        metrics = QFontMetricsF(self._small)
+        metrics = self._metrics
         if faded or bar.height() < metrics.height() - 1 or bar.width() < LABEL_LEAST:
             return
         label, value = segment.component.label, f"{segment.nbytes / GIB:.1f}"
@@ -267,7 +268,7 @@ class MemoryBars(QAbstractScrollArea):
         """Ticks in GiB over the rows; the capacity's label wins over ticks that would touch it."""
         assert self._memory is not None
         colors, bars = tokens(), self._bars
-        metrics = QFontMetricsF(self._small)
+        metrics = self._metrics
         painter.fillRect(QRectF(0, 0, self.viewport().width(), self._axis_height - 4), QColor(colors.panel))
         base = metrics.ascent()
         words = f"HBM {bytes_text(self._memory.capacity_bytes)}"
@@ -277,7 +278,7 @@ class MemoryBars(QAbstractScrollArea):
         painter.setPen(QColor(colors.text))
         painter.drawText(QPointF(left, base), words)
         painter.setFont(self._small)
-        limit = self._limit() / GIB
+        limit = self._limit / GIB
         step = round_step(limit, max(1, int(bars.width() // TICK_ROOM)))
         for value in ticks(0, limit, step):
             x = self._x(value * GIB)
@@ -320,8 +321,8 @@ class MemoryBars(QAbstractScrollArea):
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)
-        if self._focused is None and self._memory is not None and self._stacks[self._memory.peak_rank]:
-            first = self._stacks[self._memory.peak_rank][0]
+        if self._focused is None and self._memory is not None and self._stacks[self._peak_rank]:
+            first = self._stacks[self._peak_rank][0]
             self._focused = (first.rank, first.component)
         self.viewport().update()
 
@@ -337,7 +338,7 @@ class MemoryBars(QAbstractScrollArea):
     def _walk(self, across: int, down: int) -> None:
         """Move the focus by segments along a bar or by ranks, staying on the component where the rank has it."""
         assert self._memory is not None
-        now = self.focused_segment() or self._stacks[self._memory.peak_rank][0]
+        now = self.focused_segment() or self._stacks[self._peak_rank][0]
         stack = self._stacks[max(0, min(len(self._stacks) - 1, now.rank + down))]
         order = [segment.component for segment in stack]
         same = order.index(now.component) if now.component in order else min(len(order) - 1, self._stacks[now.rank].index(now))

@@ -136,10 +136,9 @@ class Badge(_Explained):
         area = QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            painter.setPen(QPen(color, 1))
+            focused = self.hasFocus()
+            painter.setPen(QPen(QColor(tokens().accent), 2) if focused else QPen(color, 1))
             painter.drawRoundedRect(area, area.height() / 2, area.height() / 2)
-            if self.hasFocus():
-                focus_ring(painter, area, tokens().accent)
-                painter.setPen(color)
+            painter.setPen(color)
             painter.setFont(self._small)
             draw_elided(painter, area, self._words, align=Qt.AlignmentFlag.AlignHCenter)
