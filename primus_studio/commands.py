@@ -47,7 +47,8 @@ def timeline(options: Namespace) -> Exit:
         from projectors.inputs.saving import write_atomically
         from projectors.pipeline import chrome_trace
 
-        write_atomically(options.chrome_trace, json.dumps(chrome_trace(projection.timeline)))
+        trace = chrome_trace(projection.timeline, model=study.model.name, cluster=study.cluster.name)
+        write_atomically(options.chrome_trace, json.dumps(trace))
 
     def text() -> str:
         body = reports.timeline_text(projection) if projection.timeline else reports.verdict_text(projection)

@@ -6,7 +6,7 @@ from typing import Any
 
 from projectors.inputs.study import Study
 from projectors.legality import Violation
-from projectors.pipeline import bubble_fraction
+from projectors.pipeline import bubble_fraction, events
 from projectors.results import ExposedCommunication, MemoryBreakdown, MemoryComponent, Projection, RankMemory
 from projectors.text import (
     bytes_text,
@@ -49,8 +49,6 @@ def memory_json(projection: Projection) -> dict[str, Any]:
 
 def timeline_json(projection: Projection) -> dict[str, Any]:
     """What `timeline --json` prints: the verdict, the pipeline, and its events (seconds from the start of the step)."""
-    from projectors.pipeline import events
-
     timeline = projection.timeline
     return {
         **_verdict_json(projection),
