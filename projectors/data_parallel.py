@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from projectors.columns import Columns
 from projectors.communication.collectives import collective_seconds
 from projectors.communication.groups import Group, spread
@@ -14,10 +11,7 @@ from projectors.communication.overlap import bucketed_exposed
 from projectors.compute.layer import Machine
 from projectors.inputs.recipe import Sharding
 from projectors.memory.state import state_bytes
-from projectors.pipeline.timeline import Timeline
 from projectors.workload.operators import Axis, CollectiveKind
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +24,6 @@ class RankWork:
     backward: float         # seconds of one microbatch' backward passes, all chunks, weight gradients included
     starts: float           # when its first pass starts
     ends: float             # when its last pass ends
-
-
-def rank_windows(timeline: Timeline) -> tuple[Floats, Floats]:
-    """[ranks] start of the first pass and end of the last one."""
-    starts, ends = np.full(timeline.ranks, np.inf), np.zeros(timeline.ranks)
-    np.minimum.at(starts, timeline.rank, timeline.start)
-    np.maximum.at(ends, timeline.rank, timeline.end)
-    return starts, ends
 
 
 def exposed_data_parallel(work: list[RankWork], machine: Machine, columns: Columns, makespan: float) -> float:

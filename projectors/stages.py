@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from projectors.columns import Columns
 from projectors.inputs.model_card import ModelCard
+from projectors.inputs.recipe import Schedule
+from projectors.pipeline import placement, stages_of_ranks
 from projectors.workload.layers import LayerKind, distinct_kinds, layer_kinds
 from projectors.workload.model import ENDS
 
@@ -47,13 +49,6 @@ def even_layers(num_layers: int, virtual_stages: int) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def rank_of_stage(ranks: int, chunks: int, *, v_shaped: bool) -> tuple[int, ...]:
-    """Pipeline rank of each virtual stage: round and round, or (V shape) down and back up."""
-    if not v_shaped:
-        return tuple(stage % ranks for stage in range(ranks * chunks))
-    return tuple(rank if chunk % 2 == 0 else ranks - 1 - rank for chunk in range(chunks) for rank in range(ranks))
-
-
 def part_counts(plan: StagePlan) -> NDArray[np.int64]:
     """How often each virtual stage holds each part: [V, P]."""
     ends = np.zeros((plan.virtual_stages, ENDS), dtype=np.int64)
@@ -74,20 +69,19 @@ def recomputed_counts(plan: StagePlan, columns: Columns) -> NDArray[np.int64]:
 
 def stage_plan(card: ModelCard, columns: Columns) -> StagePlan:
     """The plan of a legal recipe: `stage_layers` where stated, even otherwise."""
-    return _plan(card, columns.pp, columns.vpp, columns.schedule.v_shaped, columns.stage_layers)
+    return _plan(card, columns.pp, columns.vpp, columns.schedule, columns.stage_layers)
 
 
 @lru_cache(maxsize=4096)
-def _plan(card: ModelCard, ranks: int, chunks: int, v_shaped: bool, stage_layers: tuple[int, ...] | None) -> StagePlan:
+def _plan(card: ModelCard, ranks: int, chunks: int, schedule: Schedule, stage_layers: tuple[int, ...] | None) -> StagePlan:
     every, kinds = layer_kinds(card), distinct_kinds(card)
     stages = ranks * chunks
     sizes = stage_layers or even_layers(len(every), stages)
     numbers = iter(kinds.index(kind) for kind in every)
     layers = tuple(tuple(islice(numbers, size)) for size in sizes)
     counts = np.array([np.bincount(stage, minlength=len(kinds)) for stage in map(_integers, layers)])
-    rank_of = np.array(rank_of_stage(ranks, chunks, v_shaped=v_shaped), dtype=np.int64)
-    stages_of = np.array([np.flatnonzero(rank_of == rank) for rank in range(ranks)], dtype=np.int64)
-    return StagePlan(ranks, chunks, kinds, layers, _fixed(counts), _fixed(rank_of), _fixed(stages_of))
+    rank_of, stages_of = placement(schedule, ranks, chunks), stages_of_ranks(schedule, ranks, chunks)
+    return StagePlan(ranks, chunks, kinds, layers, _fixed(counts), rank_of, stages_of)
 
 
 def _integers(numbers: tuple[int, ...]) -> NDArray[np.int64]:

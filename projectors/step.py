@@ -13,11 +13,11 @@ from projectors.communication.groups import level_between
 from projectors.compute.host import STEP_SECONDS
 from projectors.compute.layer import Machine, machine_of
 from projectors.compute.rates import TERA
-from projectors.data_parallel import RankWork, exposed_data_parallel, rank_windows
+from projectors.data_parallel import RankWork, exposed_data_parallel
 from projectors.inputs.cluster import ClusterSpec
 from projectors.inputs.model_card import ModelCard
 from projectors.optimizer_step import newton_schulz_flops, optimizer_seconds
-from projectors.pipeline import busy_seconds, order, simulate
+from projectors.pipeline import busy_seconds, order, rank_windows, simulate
 from projectors.pipeline.timeline import Timeline
 from projectors.results import ExposedCommunication, OperatorTime, StepBreakdown, Throughput
 from projectors.stage_times import KINDS_OF_SECONDS, StageTimes, operator_times, stage_times

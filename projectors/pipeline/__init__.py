@@ -1,4 +1,17 @@
-"""Pipeline schedules."""
-from projectors.pipeline.orders import applicable, live_chunks, order
-from projectors.pipeline.simulate import simulate
-from projectors.pipeline.timeline import bubble_fraction, busy_seconds
+"""Pipeline schedules, their event simulation, and what is live when."""
+
+from __future__ import annotations
+
+from projectors.pipeline.legal import applicable, legal_microbatches
+from projectors.pipeline.live import live_chunks, peak_in_flight
+from projectors.pipeline.orders import Order, assemble, order
+from projectors.pipeline.placement import placement, stages_of_ranks
+from projectors.pipeline.simulate import PipelineDeadlock, compile_kernel, simulate
+from projectors.pipeline.timeline import PassKind, Timeline, bubble_fraction, busy_seconds, rank_windows, stage_span
+from projectors.pipeline.trace import chrome_trace, events
+
+__all__ = [
+    "Order", "PassKind", "PipelineDeadlock", "Timeline", "applicable", "assemble", "bubble_fraction", "busy_seconds",
+    "chrome_trace", "compile_kernel", "events", "legal_microbatches", "live_chunks", "order", "peak_in_flight", "placement",
+    "rank_windows", "simulate", "stage_span", "stages_of_ranks",
+]

@@ -1,11 +1,8 @@
-"""Order of passes on every rank, one plain function per schedule: (rank, ranks, chunks, microbatches) -> passes.
-
-A pass is (kind, microbatch, chunk). Orders depend on sizes only, never on durations.
-"""
+"""The order of passes on every rank as flat arrays, with what each pass waits for. Depends on sizes only, never on times."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -13,114 +10,154 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projectors.inputs.recipe import Schedule
+from projectors.pipeline.actions import CHUNK_SHIFT, JOINED_BIT, KIND_BITS, Actions
+from projectors.pipeline.controllable import controllable
+from projectors.pipeline.kernels import COMPILED, NOBODY, sequence
+from projectors.pipeline.legal import applicable
+from projectors.pipeline.loop_schedules import H1, H2, gpipe, interleaved, one_f_one_b, zero_bubble
+from projectors.pipeline.placement import placement, stages_of_ranks
 from projectors.pipeline.timeline import PassKind
+from projectors.pipeline.v_schedules import dualpipe_v, zbv
 
-Pass = tuple[PassKind, int, int]
-F, B, I, W = PassKind.FORWARD, PassKind.BACKWARD, PassKind.INPUT_GRADIENT, PassKind.WEIGHT_GRADIENT
+Indices = NDArray[np.int32]
 
+ACTIONS: dict[Schedule, Callable[[int, int, int], list[Actions]]] = {
+    Schedule.GPIPE: lambda p, _v, m: [gpipe(m)] * p,
+    Schedule.ONE_F_ONE_B: lambda p, _v, m: [one_f_one_b(r, p, m) for r in range(p)],
+    Schedule.INTERLEAVED: lambda p, v, m: [interleaved(r, p, v, m, group=p) for r in range(p)],
+    Schedule.ZB_H1: lambda p, _v, m: [zero_bubble(r, p, m, H1) for r in range(p)],
+    Schedule.ZB_H2: lambda p, _v, m: [zero_bubble(r, p, m, H2) for r in range(p)],
+    Schedule.ZBV: lambda p, _v, m: [zbv(r, p, m) for r in range(p)],
+    Schedule.V_HALF: lambda p, _v, m: controllable(Schedule.V_HALF, p, m),
+    Schedule.V_MIN: lambda p, _v, m: controllable(Schedule.V_MIN, p, m),
+    Schedule.DUALPIPE_V: lambda p, _v, m: [dualpipe_v(r, p, m) for r in range(p)],
+}
+"""Actions of every rank, from ranks p, chunks v and microbatches m."""
 
-def gpipe(rank: int, ranks: int, chunks: int, microbatches: int) -> list[Pass]:
-    """All forwards, then all backwards (arXiv:1811.06965)."""
-    return [(F, k, 0) for k in range(microbatches)] + [(B, k, 0) for k in range(microbatches)]
-
-
-def one_f_one_b(rank: int, ranks: int, chunks: int, microbatches: int) -> list[Pass]:
-    """Warm up with p - 1 - r forwards, then one forward, one backward (PipeDream-flush, arXiv:2104.04473, 2.2.1)."""
-    warm = min(ranks - 1 - rank, microbatches)
-    steady = [step for k in range(microbatches - warm) for step in ((F, warm + k, 0), (B, k, 0))]
-    return [(F, k, 0) for k in range(warm)] + steady + [(B, k, 0) for k in range(microbatches - warm, microbatches)]
-
-
-def interleaved(rank: int, ranks: int, chunks: int, microbatches: int) -> list[Pass]:
-    """Groups of p microbatches through one chunk after the other (arXiv:2104.04473, 2.2.2; Megatron-Core)."""
-    table = [
-        (k, chunk)
-        for first in range(0, microbatches, ranks)
-        for chunk in range(chunks)
-        for k in range(first, min(first + ranks, microbatches))
-    ]
-    warm = min(2 * (ranks - 1 - rank) + (chunks - 1) * ranks, len(table))
-    forward = [(F, k, chunk) for k, chunk in table]
-    backward = [(B, k, chunks - 1 - chunk) for k, chunk in table]
-    steady = [step for pair in zip(forward[warm:], backward, strict=False) for step in pair]
-    return forward[:warm] + steady + backward[len(table) - warm :]
+CACHED_ORDERS = 128
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Order:
-    """Passes of all ranks, rank by rank; rank r owns the slice offsets[r]:offsets[r + 1]."""
+    """Passes of all ranks, rank by rank, N in all; rank r owns offsets[r]:offsets[r + 1]. Indices N mean none."""
 
     schedule: Schedule
     ranks: int
     chunks: int
     microbatches: int
-    offsets: NDArray[np.int64]      # [ranks + 1]
-    kind: NDArray[np.uint8]         # [N]
-    microbatch: NDArray[np.int32]   # [N]
-    chunk: NDArray[np.int32]        # [N]
-    stage: NDArray[np.int32]        # [N] virtual stage
+    offsets: Indices            # [ranks + 1]
+    rank: Indices               # [N]
+    kind: NDArray[np.uint8]     # [N] PassKind
+    microbatch: Indices         # [N]
+    chunk: Indices              # [N]
+    stage: Indices              # [N] virtual stage
+    joined: NDArray[np.bool_]   # [N] runs in one overlapped block with the pass after it
+    before: Indices             # [N] pass before it on its rank
+    need: Indices               # [N] pass whose result it waits for
+    edge: Indices               # [N] boundary that the result crosses: i between stages i and i + 1, V - 1 = none
+    run: Indices                # [R] passes in an order in which they can run; R < N only in a deadlock
+
+    @property
+    def stages(self) -> int:
+        return self.ranks * self.chunks
 
 
-_ORDERS: dict[Schedule, Callable[[int, int, int, int], list[Pass]]] = {
-    Schedule.GPIPE: gpipe,
-    Schedule.ONE_F_ONE_B: one_f_one_b,
-    Schedule.INTERLEAVED: interleaved,
-}
-
-
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=CACHED_ORDERS)
 def order(schedule: Schedule, ranks: int, chunks: int, microbatches: int) -> Order:
-    """The order of a legal size (`applicable` says which are)."""
-    per_rank = [_ORDERS[schedule](rank, ranks, chunks, microbatches) for rank in range(ranks)]
-    passes = np.array([step for steps in per_rank for step in steps], dtype=np.int64).reshape(-1, 3)
-    offsets = np.cumsum([0, *(len(steps) for steps in per_rank)])
-    rank = np.repeat(np.arange(ranks), np.diff(offsets))
-    stage = stage_of(schedule, ranks, chunks)[rank, passes[:, 2]]
+    """The order of a schedule; raises ValueError with the reason where it cannot run these sizes."""
+    reason = applicable(schedule, ranks, chunks, microbatches)
+    if reason:
+        raise ValueError(reason)
+    return assemble(schedule, ranks, chunks, microbatches, ACTIONS[schedule](ranks, chunks, microbatches))
+
+
+def assemble(schedule: Schedule, ranks: int, chunks: int, microbatches: int, actions: Sequence[Actions]) -> Order:
+    """An order from the actions of every rank. `schedule` places the stages and names the result.
+
+    Raises ValueError where a pass is missing or there twice.
+    """
+    codes = np.array([code for of_rank in actions for code in of_rank], dtype=np.int32)
+    offsets = np.cumsum([0, *(len(of_rank) for of_rank in actions)], dtype=np.int32)
+    number = len(codes)
+    rank = np.repeat(np.arange(ranks, dtype=np.int32), np.diff(offsets))
+    kind = (codes & ((1 << KIND_BITS) - 1)).astype(np.uint8)
+    chunk = codes >> CHUNK_SHIFT
+    joined = (codes & JOINED_BIT) > 0
+    stage = stages_of_ranks(schedule, ranks, chunks).astype(np.int32)[rank, chunk]
+    microbatch = _microbatches(kind, stage, ranks * chunks)
+    need = _needs(kind, stage, microbatch, joined, ranks * chunks, microbatches)
+    before = np.arange(-1, number - 1, dtype=np.int32)
+    before[offsets[:-1]] = number
+    edge = _edges(placement(schedule, ranks, chunks), stage, need)
+    run = _runnable(offsets, need)
+    for array in (offsets, rank, kind, microbatch, chunk, stage, joined, before, need, edge, run):
+        array.flags.writeable = False
     return Order(
-        schedule, ranks, chunks, microbatches, offsets, passes[:, 0].astype(np.uint8), passes[:, 1].astype(np.int32),
-        passes[:, 2].astype(np.int32), stage.astype(np.int32),
+        schedule, ranks, chunks, microbatches, offsets, rank, kind, microbatch, chunk, stage, joined, before, need, edge, run
     )
 
 
-def stage_of(schedule: Schedule, ranks: int, chunks: int) -> NDArray[np.int64]:
-    """Virtual stage of each chunk of each rank, [ranks, chunks]: loop placement, or V (chunk 1 runs back)."""
-    rank, chunk = np.meshgrid(np.arange(ranks), np.arange(chunks), indexing="ij")
-    stage = chunk * ranks + rank
-    if schedule.v_shaped:
-        stage = np.where(chunk % 2 == 1, chunk * ranks + ranks - 1 - rank, stage)
-    return stage
+def _microbatches(kind: NDArray[np.uint8], stage: Indices, stages: int) -> Indices:
+    """Microbatch of each pass: the k-th forward on a stage is of microbatch k, the k-th backward too, and the k-th weight
+    gradient that of the k-th input gradient."""
+    microbatch = np.empty(len(kind), dtype=np.int32)
+    is_weight = kind == PassKind.WEIGHT_GRADIENT
+    is_forward = kind == PassKind.FORWARD
+    for chosen in (is_forward, ~is_forward & ~is_weight):
+        passes = _by_stage(chosen, stage)
+        per_stage = np.bincount(stage[passes], minlength=stages)
+        microbatch[passes] = np.arange(len(passes)) - np.repeat(np.cumsum(per_stage) - per_stage, per_stage)
+    split, weights = _by_stage(kind == PassKind.INPUT_GRADIENT, stage), _by_stage(is_weight, stage)
+    if not np.array_equal(stage[split], stage[weights]):
+        raise ValueError(f"{len(split)} input gradients and {len(weights)} weight gradients, or on other chunks")
+    microbatch[weights] = microbatch[split]
+    return microbatch
 
 
-def applicable(schedule: Schedule, ranks: int, chunks: int, microbatches: int) -> str | None:
-    """None where the schedule can run these sizes, else the reason in words."""
-    if schedule not in _ORDERS:
-        return f"{schedule.value} is not simulated"
-    if schedule is Schedule.INTERLEAVED:
-        if chunks < 2:
-            return "interleaved needs vpp of 2 or more"
-        if microbatches % ranks and microbatches % ranks < ranks and microbatches % ranks != 0:
-            return f"interleaved needs a multiple of pp = {ranks} microbatches, there are {microbatches}"
-        return None
-    if chunks != 1:
-        return f"{schedule.value} needs vpp 1"
-    return None
+def _by_stage(chosen: NDArray[np.bool_], stage: Indices) -> NDArray[np.intp]:
+    """Chosen passes in the order in which they run, stage after stage."""
+    passes = np.flatnonzero(chosen)
+    return passes[np.argsort(stage[passes], kind="stable")]
 
 
-def live_chunks(schedule: Schedule, ranks: int, chunks: int, microbatches: int) -> tuple[NDArray[np.int64], ...]:
-    """Undominated sets of live microbatches per chunk, one array [k, chunks] per rank."""
-    return _live(schedule, ranks, chunks, min(microbatches, 4 * ranks))
+def _needs(
+    kind: NDArray[np.uint8], stage: Indices, microbatch: Indices, joined: NDArray[np.bool_], stages: int, microbatches: int
+) -> Indices:
+    """The pass that each pass waits for: a forward for the stage before, a backward for the stage after (on the last stage
+    for its own forward), a weight gradient for its input gradient. A block gives both results at its end."""
+    number = len(kind)
+    passes = np.arange(number, dtype=np.int32)
+    forward, backward = (np.full((stages + 1, microbatches), number, dtype=np.int32) for _ in range(2))
+    is_forward, is_weight = kind == PassKind.FORWARD, kind == PassKind.WEIGHT_GRADIENT
+    is_backward = ~is_forward & ~is_weight
+    for table, chosen in ((forward, is_forward), (backward, is_backward)):
+        found = np.bincount(stage[chosen] * microbatches + microbatch[chosen], minlength=stages * microbatches)
+        if len(found) != stages * microbatches or (found != 1).any():
+            raise ValueError("a pass is missing or there twice")
+        table[stage[chosen], microbatch[chosen]] = passes[chosen] + joined[chosen]
+    need = np.where(is_forward, forward[stage - 1, microbatch], backward[np.where(is_weight, stage, stage + 1), microbatch])
+    turn = is_backward & (stage == stages - 1)
+    need[turn] = forward[stages - 1, microbatch[turn]]
+    return need
 
 
-@lru_cache(maxsize=4096)
-def _live(schedule: Schedule, ranks: int, chunks: int, microbatches: int) -> tuple[NDArray[np.int64], ...]:
-    every = order(schedule, ranks, chunks, microbatches)
-    found = []
-    for rank in range(ranks):
-        part = slice(every.offsets[rank], every.offsets[rank + 1])
-        change = np.zeros((part.stop - part.start, chunks), dtype=np.int64)
-        kind = every.kind[part]
-        change[np.arange(len(change)), every.chunk[part]] = np.where(kind == F, 1, np.where(kind == I, 0, -1))
-        live = np.unique(np.cumsum(change, axis=0), axis=0)
-        undominated = [row for row in live if not any((other >= row).all() and (other > row).any() for other in live)]
-        found.append(np.array(undominated))
-    return tuple(found)
+def _edges(rank_of: NDArray[np.int64], stage: Indices, need: Indices) -> Indices:
+    """Boundary between each pass and what it waits for; the last stage's number where both are on one rank."""
+    none = len(rank_of) - 1
+    came = np.append(stage, 0)[need]
+    crosses = (need < len(stage)) & (rank_of[came] != rank_of[stage])
+    return np.where(crosses, np.minimum(came, stage), none).astype(np.int32)
+
+
+def _runnable(offsets: Indices, need: Indices) -> Indices:
+    ranks, number = len(offsets) - 1, len(need)
+    at, waiting, behind = offsets[:-1].copy(), np.full(number, NOBODY, np.int32), np.full(ranks, NOBODY, np.int32)
+    ready, run = np.arange(ranks - 1, -1, -1, dtype=np.int32), np.zeros(number, dtype=np.int32)
+    kernel = COMPILED.get(sequence.__name__)
+    if kernel is None:
+        listed = run.tolist()
+        done = sequence(offsets.tolist(), need.tolist(), at.tolist(), waiting.tolist(), behind.tolist(), ready.tolist(), listed)
+        run = np.array(listed, dtype=np.int32)
+    else:
+        done = kernel(offsets, need, at, waiting, behind, ready, run)
+    return run[:done]

@@ -1,86 +1,130 @@
-"""Exact event times of any order: each rank runs its passes in order, each as soon as its input is there.
-
-One kernel, a plain function over indexable sequences: interpreted on lists for a single command, compiled by numba in
-long-lived processes. Both give the same bits.
-"""
+"""Exact times of an order: each rank runs its passes in turn, each as soon as its input is there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from projectors.inputs.recipe import Schedule
-from projectors.pipeline.orders import Order
+from projectors.pipeline.kernels import COMPILED, compile_kernels, times
+from projectors.pipeline.orders import Order, order
+from projectors.pipeline.placement import placement
 from projectors.pipeline.timeline import PassKind, Timeline
+
+Seconds = NDArray[np.float64]
+
+PASS_WORDS = {
+    PassKind.FORWARD: "forward",
+    PassKind.BACKWARD: "backward",
+    PassKind.INPUT_GRADIENT: "input gradient",
+    PassKind.WEIGHT_GRADIENT: "weight gradient",
+}
 
 
 class PipelineDeadlock(Exception):
-    """An order in which ranks wait for each other for ever; says which rank waits for what."""
+    """Ranks wait for each other for ever; the message says which rank waits for what."""
 
 
-def run_kernel(offsets: Any, stage: Any, microbatch: Any, kind: Any, seconds: Any, send: Any, stages: int, start: Any, end: Any,
-               forward_end: Any, gradient_end: Any, at: Any, clock: Any) -> int:
-    """Fill start and end of every pass; the number of passes that could run (all of them unless there is a deadlock)."""
-    ranks = len(offsets) - 1
-    done = 0
-    moved = True
-    while moved:
-        moved = False
-        for rank in range(ranks):
-            position = at[rank]
-            now = clock[rank]
-            while position < offsets[rank + 1]:
-                here = stage[position]
-                index = microbatch[position] * stages + here
-                what = kind[position]
-                ready = now
-                if what == 0:
-                    if here > 0:
-                        came = forward_end[index - 1]
-                        if came < 0.0:
-                            break
-                        ready = max(now, came + send[here - 1])
-                elif what == 1 or what == 2:
-                    if here < stages - 1:
-                        came = gradient_end[index + 1]
-                        if came < 0.0:
-                            break
-                        ready = max(now, came + send[here])
-                    elif forward_end[index] < 0.0:
-                        break
-                start[position] = ready
-                now = ready + seconds[what][here]
-                end[position] = now
-                if what == 0:
-                    forward_end[index] = now
-                elif what != 3:
-                    gradient_end[index] = now
-                position += 1
-                moved = True
-            done += position - at[rank]
-            at[rank] = position
-            clock[rank] = now
-    return done
+def compile_kernel() -> None:
+    """Compile the simulation for this process; worth it where many pipelines are simulated."""
+    compile_kernels()
+    simulate(order(Schedule.ONE_F_ONE_B, 1, 1, 1), [0.0], [0.0], [0.0], [])
 
 
-def simulate(order: Order, forward: Any, backward: Any, weight: Any, send: Any) -> Timeline:
-    """Event times of an order: seconds per virtual stage in model order; send[i] from stage i to i + 1 and back."""
-    stages = order.ranks * order.chunks
-    number = len(order.kind)
-    start, end = [0.0] * number, [0.0] * number
-    fused = [float(b) + float(w) for b, w in zip(backward, weight, strict=True)]
-    seconds = [[float(x) for x in forward], fused, [float(x) for x in backward], [float(x) for x in weight]]
-    done = run_kernel(
-        order.offsets.tolist(), order.stage.tolist(), order.microbatch.tolist(), order.kind.tolist(), seconds,
-        [float(x) for x in send], stages, start, end, [-1.0] * (stages * order.microbatches), [-1.0] * (stages * order.microbatches),
-        order.offsets[:-1].tolist(), [0.0] * order.ranks,
+def simulate(
+    order: Order,
+    forward: ArrayLike,
+    backward: ArrayLike,
+    weight: ArrayLike,
+    send: ArrayLike,
+    *,
+    blocking_send: bool = False,
+    overlap: float = 1.0,
+) -> Timeline:
+    """Times of every pass of an order.
+
+    Parameters
+    ----------
+    order : Order
+        From `orders.order`.
+    forward, backward, weight : [V] seconds
+        Of one microbatch on each virtual stage in model order: forward pass, input gradient, weight gradient. A fused backward
+        takes the last two.
+    send : [V - 1] seconds
+        From virtual stage i to i + 1 and, for gradients, back. Not paid between stages of one rank.
+    blocking_send : bool
+        A rank computes nothing while it sends; otherwise sends take time but no rank waits for its own.
+    overlap : float
+        Seconds of an overlapped forward-and-backward block over those of the two one after the other (DualPipeV).
+
+    Raises
+    ------
+    PipelineDeadlock
+        Where the order cannot be run to its end.
+    """
+    if len(order.run) < len(order.kind):
+        raise PipelineDeadlock(_who_waits(order))
+    per_stage = np.array([forward, np.add(backward, weight), backward, weight], dtype=np.float64)
+    edges = np.append(np.asarray(send, dtype=np.float64), 0.0)
+    if per_stage.shape[1] != order.stages or len(edges) != order.stages:
+        raise ValueError(f"{order.stages} virtual stages, but times of {per_stage.shape[1]} and {len(edges) - 1} boundaries")
+    seconds = per_stage[order.kind, order.stage]
+    first = np.flatnonzero(order.joined)
+    shares = seconds[first] * overlap
+    if len(first):
+        seconds[first + 1] = shares + seconds[first + 1] * overlap
+        seconds[first] = 0.0
+    if blocking_send:
+        start, end = _times(order, seconds + _sending(order, edges), np.zeros(len(seconds)))
+        end = start + seconds
+    else:
+        start, end = _times(order, seconds, edges[order.edge])
+    if len(first):  # inside a block the forward is drawn first
+        start[first] = start[first + 1]
+        end[first] = start[first + 1] = start[first] + shares
+    return Timeline(
+        order.schedule, order.ranks, order.chunks, order.microbatches,
+        order.rank, order.chunk, order.microbatch, order.kind, start, end,
     )
-    if done < number:
-        raise PipelineDeadlock("deadlock")
-    rank = np.repeat(np.arange(order.ranks, dtype=np.int32), np.diff(order.offsets))
-    return Timeline(order.schedule, order.ranks, order.chunks, order.microbatches, rank, order.chunk, order.microbatch, order.kind,
-                    np.array(start), np.array(end))
+
+
+def _times(order: Order, seconds: Seconds, delay: Seconds) -> tuple[Seconds, Seconds]:
+    number = len(seconds)
+    kernel = COMPILED.get(times.__name__)
+    if kernel is None:
+        start, end = [0.0] * number, [0.0] * (number + 1)
+        times(order.run.tolist(), order.before.tolist(), order.need.tolist(), delay.tolist(), seconds.tolist(), start, end)
+        return np.array(start), np.array(end[:-1])
+    starts, ends = np.zeros(number), np.zeros(number + 1)
+    kernel(order.run, order.before, order.need, delay, seconds, starts, ends)
+    return starts, ends[:-1]
+
+
+def _sending(order: Order, edges: Seconds) -> Seconds:
+    """Seconds for which each pass keeps its rank busy sending afterwards; a block sends both results after it."""
+    rank_of = placement(order.schedule, order.ranks, order.chunks)
+    across = np.where(np.diff(rank_of) != 0, edges[:-1], 0.0)
+    to_next, to_previous = np.append(across, 0.0), np.append(0.0, across)
+    is_forward, is_weight = order.kind == PassKind.FORWARD, order.kind == PassKind.WEIGHT_GRADIENT
+    sending: Seconds = np.where(is_forward, to_next[order.stage], np.where(is_weight, 0.0, to_previous[order.stage]))
+    first = np.flatnonzero(order.joined)
+    sending[first + 1] += sending[first]
+    sending[first] = 0.0
+    return sending
+
+
+def _who_waits(order: Order) -> str:
+    done = np.bincount(order.rank[order.run], minlength=order.ranks)
+    stuck = order.offsets[:-1] + done
+    lines = [
+        f"rank {rank}: {_pass(order, int(here))} waits for {_pass(order, int(order.need[here]))}"
+        for rank, here in enumerate(stuck)
+        if here < order.offsets[rank + 1]
+    ]
+    sizes = f"pp {order.ranks}, vpp {order.chunks}, {order.microbatches} microbatches"
+    return f"{order.schedule.value} with {sizes} cannot go on: " + "; ".join(lines)
+
+
+def _pass(order: Order, index: int) -> str:
+    kind = PASS_WORDS[PassKind(int(order.kind[index]))]
+    return f"{kind} of microbatch {order.microbatch[index]} on chunk {order.chunk[index]} of rank {order.rank[index]}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,10 +43,24 @@ class Timeline:
 
 def busy_seconds(timeline: Timeline) -> NDArray[np.float64]:
     """Seconds that each rank computes, [ranks]."""
-    return np.bincount(timeline.rank, timeline.end - timeline.start, minlength=timeline.ranks)
+    return np.bincount(timeline.rank, timeline.end - timeline.start, minlength=timeline.ranks).astype(np.float64)
 
 
 def bubble_fraction(timeline: Timeline) -> float:
     """Idle share of all ranks until the makespan: 1 - sum of busy / (p makespan)."""
     makespan = timeline.makespan
     return 1.0 - float(busy_seconds(timeline).sum()) / (timeline.ranks * makespan) if makespan else 0.0
+
+
+def rank_windows(timeline: Timeline) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Start of the first pass and end of the last one on each rank, [ranks] seconds each."""
+    starts, ends = np.full(timeline.ranks, np.inf), np.zeros(timeline.ranks)
+    np.minimum.at(starts, timeline.rank, timeline.start)
+    np.maximum.at(ends, timeline.rank, timeline.end)
+    return starts, ends
+
+
+def stage_span(timeline: Timeline) -> float:
+    """Longest time from a rank's first pass to its last: what a step takes when no barrier follows (arXiv:2401.10241, 4)."""
+    starts, ends = rank_windows(timeline)
+    return float((ends - starts).max())
