@@ -5,6 +5,8 @@ Colors are "#rrggbb" in sRGB.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -47,6 +49,7 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
+@lru_cache(maxsize=4096)
 def ink_on(ground: str) -> str:
     """The more readable of dark and light ink on a ground."""
     return max((INK_DARK, INK_LIGHT), key=lambda ink: contrast(ink, ground))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 SPACE = 8
 """Grid of the layout in device-independent pixels: margins and gaps are multiples or halves of it."""
@@ -83,6 +84,7 @@ LIGHT = Tokens(
 TOKENS: dict[Scheme, Tokens] = {Scheme.DARK: DARK, Scheme.LIGHT: LIGHT}
 
 
+@lru_cache(maxsize=4096)
 def mixed(one: str, other: str, share: float) -> str:
     """`one` with `share` (0 to 1) of `other` in it, mixed as the screen codes them."""
     pairs = ((int(one[at : at + 2], 16), int(other[at : at + 2], 16)) for at in (1, 3, 5))

@@ -76,15 +76,15 @@ def test_the_description_lists_every_rank_and_component(bars: MemoryBars, memory
 def test_the_pointer_finds_the_segment_that_is_drawn_there(bars: MemoryBars, memory: MemoryBreakdown) -> None:
     for stack in map(segments, memory.ranks):
         for part in stack:
-            area = bars._bar(part)
+            area = bars.layout_now().segment(part)
             if area.width() >= 2:
                 assert bars.segment_at(area.center().toPoint()) == part
 
 
 def test_bars_are_as_long_as_their_bytes(bars: MemoryBars, memory: MemoryBreakdown) -> None:
-    scale = bars._bars.width() / bars._limit
+    scale = bars.layout_now().length / bars.layout_now().limit
     for part in segments(memory.ranks[0]):
-        assert bars._bar(part).width() == pytest.approx(max(1.0, part.nbytes * scale))
+        assert bars.layout_now().segment(part).width() == pytest.approx(max(1.0, part.nbytes * scale))
 
 
 def test_arrow_keys_walk_segments_and_ranks_and_show_the_same_card(
@@ -118,7 +118,7 @@ def test_many_ranks_scroll_and_the_keyboard_brings_them_into_view(qtbot: QtBot, 
     focused = bars.focused_segment()
     assert focused is not None
     assert focused.rank == 63
-    assert bars._row(63).bottom() <= bars.viewport().height()
+    assert bars.layout_now().row(63).bottom() <= bars.viewport().height()
 
 
 def test_the_peak_rank_is_in_view_from_the_start(qtbot: QtBot, memory: MemoryBreakdown) -> None:
@@ -128,16 +128,16 @@ def test_the_peak_rank_is_in_view_from_the_start(qtbot: QtBot, memory: MemoryBre
     qtbot.addWidget(view)
     view.resize(500, 200)
     view.show_memory(replace(memory, ranks=(*ranks, last)))
-    assert view._row(63).bottom() <= view.viewport().height()
+    assert view.layout_now().row(63).bottom() <= view.viewport().height()
 
 
 def test_the_part_over_the_capacity_is_marked(qtbot: QtBot, bars: MemoryBars, stretched: Stretched) -> None:
     over = stretched(1, 0.8)
     bars.show_memory(over)
     shown = bars.viewport().grab().toImage()
-    row = bars._row(0)
+    row = bars.layout_now().row(0)
     last = segments(over.ranks[0])[-1]
-    edge = bars._bar(last)
+    edge = bars.layout_now().segment(last)
     border = shown.pixelColor(round(edge.right()), round(row.center().y()))
     from primus_studio.theme import tokens
 
@@ -156,7 +156,7 @@ def test_a_legend_entry_brings_out_its_component(qtbot: QtBot, memory: MemoryBre
     for pressed in (False, True):
         if pressed:
             qtbot.mouseClick(entry, Qt.MouseButton.LeftButton)
-        area = view.bars._bar(part)
+        area = view.bars.layout_now().segment(part)
         brightness[pressed] = (
             view.bars.viewport().grab().toImage().pixelColor(int(area.right()) - 4, int(area.center().y()) + 6).name()
         )
