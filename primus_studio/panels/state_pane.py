@@ -153,7 +153,7 @@ class StatePane(QWidget):
     def show_state(self, state: ProjectionState) -> None:
         """Draw what the engine answered."""
         if state.status is Status.BUSY:
-            if not self._soon.isActive() and not self.veil.isVisible():
+            if not self._soon.isActive():
                 self._soon.start()
             return
         self._soon.stop()

@@ -30,6 +30,7 @@ QTabWidget::pane { border: none; }
 QHeaderView { background: $raised; border: none; }
 QHeaderView::section { background: $raised; color: $muted; border: none; border-bottom: 1px solid $line; padding: ${half}px; }
 QAbstractScrollArea { border: none; }
+QAbstractScrollArea::corner { background: transparent; border: none; }
 QTreeView, QTableView, QListView { background: $panel; alternate-background-color: $raised; }
 QScrollBar:vertical { background: transparent; width: ${bar}px; margin: 0; }
 QScrollBar:horizontal { background: transparent; height: ${bar}px; margin: 0; }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPoint, QPointF, QRect, QSize, Qt, Signal
+from PySide6.QtCore import QPoint, QPointF, QRect, QSize, Qt
 from PySide6.QtGui import QColor, QFocusEvent, QFontMetricsF, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
@@ -32,9 +32,7 @@ EASY_TO_HIT = 4
 
 
 class MemoryBars(QAbstractScrollArea):
-    """Bars of all ranks under one axis. Segments are reached with the arrow keys; `pointed` carries the segment or None."""
-
-    pointed = Signal(object)
+    """Bars of all ranks under one axis. Segments are reached with the arrow keys."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -148,7 +146,6 @@ class MemoryBars(QAbstractScrollArea):
             self._card.dismiss()
         else:
             self._explain(segment)
-        self.pointed.emit(segment)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         segment = self.segment_at(event.position().toPoint())
@@ -157,7 +154,6 @@ class MemoryBars(QAbstractScrollArea):
 
     def leaveEvent(self, _event: object) -> None:
         self._card.dismiss()
-        self.pointed.emit(None)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         step = _STEPS.get(Qt.Key(event.key()))

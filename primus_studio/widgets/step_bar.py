@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFocusEvent, QFontMetricsF, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
@@ -22,9 +22,7 @@ BAR_HEIGHT = 28
 
 
 class StepBar(QWidget):
-    """All parts of a step from left to right. Left and right walk through them; `pointed` carries the key or None."""
-
-    pointed = Signal(object)
+    """All parts of a step from left to right. Left and right walk through them."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -87,11 +85,9 @@ class StepBar(QWidget):
             self._card.dismiss()
         else:
             self._explain(part)
-        self.pointed.emit(part.key if part else None)
 
     def leaveEvent(self, _event: object) -> None:
         self._card.dismiss()
-        self.pointed.emit(None)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         step = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}.get(Qt.Key(event.key()))

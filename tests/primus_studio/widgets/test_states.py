@@ -69,6 +69,18 @@ def test_a_slow_answer_dims_the_last_one(qtbot: QtBot, panel: StatePane, engine:
     assert not panel.veil.isVisible()
 
 
+def test_work_after_an_illegal_recipe_shows_that_it_runs(
+    qtbot: QtBot, panel: StatePane, engine: Any, done: ProjectionState, illegal: ProjectionState
+) -> None:
+    engine.put(done)
+    engine.put(illegal)
+    assert not panel.veil._timer.isActive()
+    engine.put(replace(done, status=Status.BUSY))
+    qtbot.waitUntil(panel.veil._timer.isActive, timeout=1000)
+    engine.put(done)
+    assert not panel.veil._timer.isActive()
+
+
 def test_an_illegal_recipe_without_an_answer_lists_all_reasons(panel: StatePane, engine: Any, illegal: ProjectionState) -> None:
     engine.put(illegal)
     assert not content_shown(panel)
