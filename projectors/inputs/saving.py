@@ -46,18 +46,16 @@ def save_study(study: Study, path: Path) -> None:
     write_atomically(path, _with_comments(study, path) or study_text(study))
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write text to a file in one step (a file beside it, synchronised, then renamed). Raises InputError in words."""
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write text (as UTF-8) or bytes in one step (a file beside it, synchronised, then renamed). Raises InputError in words."""
     target = Path(os.path.realpath(path))  # a link keeps pointing at the file
     scratch = None
     try:
         if target.is_dir():
             raise IsADirectoryError(None, "it is a folder")
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=target.parent, prefix=f".{target.name}.", delete=False
-        ) as file:
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
             scratch = Path(file.name)
-            file.write(text)
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         scratch.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
