@@ -19,7 +19,7 @@ from primus_studio.widgets.flow_layout import FlowLayout
 SWATCH = 10
 """Side of a color sample in device-independent pixels."""
 
-BUTTON_MOST = 224
+BUTTON_MOST = 204
 """Width that an entry asks for at most, in device-independent pixels; longer labels are shortened where room is short."""
 
 _VALUE_ROOM, _NOTE_ROOM = "  888.8 GiB", "  88.8%"
