@@ -29,7 +29,7 @@ class Fit(Enum):
 @dataclass(frozen=True, slots=True)
 class Verdict:
     fit: Fit
-    short: str  # Fits, Over
+    short: str  # Fits, Too large
     words: str  # headroom 29.2 GiB
 
 
@@ -42,7 +42,7 @@ def verdict(memory: MemoryBreakdown) -> Verdict:
         return Verdict(
             Fit.MARGIN, "Too tight", f"{bytes_text(peak - memory.budget_bytes)} into the {percent_text(memory.margin)} margin"
         )
-    return Verdict(Fit.OVER, "Does not fit", f"over by {bytes_text(peak - memory.capacity_bytes)}")
+    return Verdict(Fit.OVER, "Too large", f"over by {bytes_text(peak - memory.capacity_bytes)}")
 
 
 def headline(memory: MemoryBreakdown) -> str:
