@@ -22,12 +22,17 @@ def interleaved(rank: int, ranks: int, chunks: int, microbatches: int, group: in
     2(p - 1 - r) + (v - 1)N chunk-forwards warm up (arXiv:2104.04473, section 2.2.2; Megatron-Core `get_schedule_table` and
     `get_pp_rank_microbatches`, where N is `microbatch_group_size_per_vp_stage` and p by default).
     """
-    groups = [group] * (microbatches // group) + ([microbatches % group] if microbatches % group else [])
-    forwards = [forward(chunk) for size in groups for chunk in range(chunks) for _ in range(size)]
-    backwards = [backward(chunk) for size in groups for chunk in reversed(range(chunks)) for _ in range(size)]
+    forwards = _in_groups([forward(chunk) for chunk in range(chunks)], microbatches, group)
+    backwards = _in_groups([backward(chunk) for chunk in reversed(range(chunks))], microbatches, group)
     ahead = min(2 * (ranks - 1 - rank) + (chunks - 1) * group, len(forwards))
     steady = len(forwards) - ahead
     return forwards[:ahead] + alternate(forwards[ahead:], backwards[:steady]) + backwards[steady:]
+
+
+def _in_groups(each_chunk: Actions, microbatches: int, group: int) -> Actions:
+    """Every chunk for a group of microbatches, group after group; the last group has what is left."""
+    whole, left = divmod(microbatches, group)
+    return [act for act in each_chunk for _ in range(group)] * whole + [act for act in each_chunk for _ in range(left)]
 
 
 H1 = 1

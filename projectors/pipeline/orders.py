@@ -88,7 +88,7 @@ def assemble(schedule: Schedule, ranks: int, chunks: int, microbatches: int, act
     need = _needs(kind, stage, microbatch, joined, ranks * chunks, microbatches)
     before = np.arange(-1, number - 1, dtype=np.int32)
     before[offsets[:-1]] = number
-    edge = _edges(placement(schedule, ranks, chunks), stage, need)
+    edge = _edges(placement(schedule, ranks, chunks), kind, stage)
     run = _runnable(offsets, need)
     for array in (offsets, rank, kind, microbatch, chunk, stage, joined, before, need, edge, run):
         array.flags.writeable = False
@@ -141,12 +141,16 @@ def _needs(
     return need
 
 
-def _edges(rank_of: NDArray[np.int64], stage: Indices, need: Indices) -> Indices:
-    """Boundary between each pass and what it waits for; the last stage's number where both are on one rank."""
+def _edges(rank_of: NDArray[np.int64], kind: NDArray[np.uint8], stage: Indices) -> Indices:
+    """Boundary that the input of each pass crosses: a forward comes from the stage before, a gradient from the one after.
+
+    The last stage's number where nothing comes from another rank.
+    """
     none = len(rank_of) - 1
-    came = np.append(stage, 0)[need]
-    crosses = (need < len(stage)) & (rank_of[came] != rank_of[stage])
-    return np.where(crosses, np.minimum(came, stage), none).astype(np.int32)
+    boundaries = np.append(np.where(np.diff(rank_of) != 0, np.arange(none), none), none).astype(np.int32)
+    edge = np.where(kind == PassKind.FORWARD, boundaries[stage - 1], boundaries[stage])
+    edge[kind == PassKind.WEIGHT_GRADIENT] = none
+    return edge
 
 
 def _runnable(offsets: Indices, need: Indices) -> Indices:

@@ -1,0 +1,232 @@
+"""What holds for every pipeline: facts/pipeline.md, section 5."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from projectors.inputs.recipe import Schedule
+from projectors.pipeline import Order, Timeline, bubble_fraction, busy_seconds, live_chunks, order, simulate
+from projectors.pipeline.controllable import controllable, laid_out
+from projectors.pipeline.kernels import COMPILED
+from projectors.pipeline.live import SATURATION, _live
+from projectors.pipeline.timeline import PassKind
+
+EVERY = [schedule for schedule in Schedule if schedule is not Schedule.AUTO]
+Floats = NDArray[np.float64]
+Results = dict[tuple[str, int, int], float]
+
+# Sixteenths of seconds: exact in binary, so that sums can be compared without tolerance.
+SECONDS = st.integers(0, 160).map(lambda sixteenths: sixteenths / 16)
+
+
+@st.composite
+def pipelines(draw: st.DrawFn) -> tuple[Order, Floats, Floats]:
+    """An order, [3, V] seconds of its passes, [V - 1] seconds of its sends."""
+    schedule = draw(st.sampled_from(EVERY))
+    ranks = draw(st.integers(1, 6))
+    chunks = 2 if schedule.v_shaped else draw(st.integers(2, 4)) if schedule is Schedule.INTERLEAVED else 1
+    microbatches = draw(st.integers(1, 14))
+    if schedule is Schedule.INTERLEAVED:
+        microbatches = -(-microbatches // ranks) * ranks
+    if schedule is Schedule.DUALPIPE_V:
+        microbatches += 2 * ranks - 1
+    stages = ranks * chunks
+    times = np.array(draw(st.lists(SECONDS, min_size=3 * stages, max_size=3 * stages))).reshape(3, stages)
+    sends = np.array(draw(st.lists(SECONDS, min_size=stages - 1, max_size=stages - 1)))
+    return order(schedule, ranks, chunks, microbatches), times, sends
+
+
+def naive(passes: Order, times: Floats, sends: Floats) -> list[tuple[float, float]]:
+    """Start and end of every pass by looking, again and again, for a rank whose next pass or block has its input.
+
+    Written apart from the engine: results by name, no indices computed beforehand.
+    """
+    kinds = [PassKind(kind) for kind in passes.kind.tolist()]
+    cells = list(zip(passes.stage.tolist(), passes.microbatch.tolist(), strict=True))
+    rank_of = dict(zip(passes.stage.tolist(), passes.rank.tolist(), strict=True))
+    results: Results = {}
+    found: list[tuple[float, float]] = [(0.0, 0.0)] * len(kinds)
+    at, clock = passes.offsets[:-1].tolist(), [0.0] * passes.ranks
+    while at != passes.offsets[1:].tolist():
+        for rank in range(passes.ranks):
+            block = [at[rank], at[rank] + 1][: 1 + int(passes.joined[at[rank] : at[rank] + 1].sum())]
+            if at[rank] == passes.offsets[rank + 1]:
+                continue
+            inputs = [arrival(kinds[index], *cells[index], results, rank_of, sends) for index in block]
+            if None in inputs:
+                continue
+            now = max(clock[rank], *(come for come in inputs if come is not None))
+            for index in block:
+                f, b, w = times[:, cells[index][0]]
+                begun, now = now, now + float([f, b + w, b, w][kinds[index]])
+                found[index] = begun, now
+            results.update({(result_of(kinds[index]), *cells[index]): now for index in block})
+            clock[rank], at[rank] = now, at[rank] + len(block)
+    return found
+
+
+def result_of(kind: PassKind) -> str:
+    return {PassKind.FORWARD: "activation", PassKind.WEIGHT_GRADIENT: "weight gradient"}.get(kind, "gradient")
+
+
+def arrival(
+    kind: PassKind, stage: int, microbatch: int, results: Results, rank_of: dict[int, int], sends: Floats
+) -> float | None:
+    """When the input of a pass is there; None while it is not made yet."""
+    if kind is PassKind.FORWARD and stage == 0:
+        return 0.0
+    if kind is PassKind.WEIGHT_GRADIENT:
+        return results.get(("gradient", stage, microbatch))
+    if kind is not PassKind.FORWARD and stage == len(sends):
+        return results.get(("activation", stage, microbatch))
+    origin = stage - 1 if kind is PassKind.FORWARD else stage + 1
+    made = results.get((result_of(kind), origin, microbatch))
+    return made if made is None or rank_of[origin] == rank_of[stage] else made + float(sends[min(origin, stage)])
+
+
+def run(pipeline: tuple[Order, Floats, Floats], **options: Any) -> Timeline:
+    passes, times, sends = pipeline
+    return simulate(passes, *times, sends, **options)
+
+
+@given(pipelines())
+@settings(max_examples=200, deadline=None)
+def test_a_second_simulator_finds_the_same_times(pipeline: tuple[Order, Floats, Floats]) -> None:
+    timeline = run(pipeline)
+    assert list(zip(timeline.start.tolist(), timeline.end.tolist(), strict=True)) == naive(*pipeline)
+
+
+@given(pipelines())
+@settings(max_examples=100, deadline=None)
+def test_every_microbatch_passes_every_stage_once_forward_and_back(pipeline: tuple[Order, Floats, Floats]) -> None:
+    passes, _, _ = pipeline
+    timeline = run(pipeline)
+    cells = passes.stages * passes.microbatches
+
+    def by_cell(kinds: list[PassKind], values: Floats) -> Floats:
+        chosen = np.isin(passes.kind, kinds)
+        assert chosen.sum() == cells
+        table = np.full((passes.microbatches, passes.stages), np.nan)
+        table[passes.microbatch[chosen], passes.stage[chosen]] = values[chosen]
+        return table
+
+    backward = [PassKind.BACKWARD, PassKind.INPUT_GRADIENT]
+    ended, started = by_cell([PassKind.FORWARD], timeline.end), by_cell([PassKind.FORWARD], timeline.start)
+    assert (started[:, 1:] >= ended[:, :-1]).all()
+    back_started, back_ended = by_cell(backward, timeline.start), by_cell(backward, timeline.end)
+    assert (back_started[:, -1] >= ended[:, -1]).all()
+    assert (back_started[:, :-1] >= back_ended[:, 1:]).all()
+
+
+@given(pipelines())
+@settings(max_examples=100, deadline=None)
+def test_no_rank_does_two_things_at_once_and_none_is_busy_beyond_the_makespan(pipeline: tuple[Order, Floats, Floats]) -> None:
+    timeline = run(pipeline)
+    same_rank = timeline.rank[1:] == timeline.rank[:-1]
+    assert (timeline.start[1:] >= timeline.end[:-1])[same_rank].all()
+    assert timeline.makespan >= busy_seconds(timeline).max()
+    assert 0 <= bubble_fraction(timeline) < 1
+
+
+@given(pipelines(), st.data())
+@settings(max_examples=100, deadline=None)
+def test_longer_passes_and_sends_never_shorten_the_step(pipeline: tuple[Order, Floats, Floats], data: st.DataObject) -> None:
+    passes, times, sends = pipeline
+    before = run(pipeline).makespan
+    longer = times.copy()
+    longer[data.draw(st.integers(0, 2)), data.draw(st.integers(0, passes.stages - 1))] += data.draw(SECONDS)
+    assert run((passes, longer, sends)).makespan >= before
+    assert run((passes, times, sends + data.draw(SECONDS))).makespan >= before
+    assert run(pipeline, blocking_send=True).makespan >= before
+
+
+@given(pipelines(), st.integers(-8, 8))
+@settings(max_examples=50, deadline=None)
+def test_time_has_no_scale(pipeline: tuple[Order, Floats, Floats], power: int) -> None:
+    passes, times, sends = pipeline
+    scaled = run((passes, times * 2.0**power, sends * 2.0**power))
+    assert scaled.end.tolist() == (run(pipeline).end * 2.0**power).tolist()
+
+
+@given(pipelines())
+@settings(max_examples=100, deadline=None)
+def test_memory_rises_from_zero_and_returns_to_zero(pipeline: tuple[Order, Floats, Floats]) -> None:
+    passes, _, _ = pipeline
+    change = np.where(passes.kind == PassKind.FORWARD, 1, np.where(passes.kind == PassKind.INPUT_GRADIENT, 0, -1))
+    for rank, rows in enumerate(live_chunks(passes.schedule, passes.ranks, passes.chunks, passes.microbatches)):
+        mine = slice(passes.offsets[rank], passes.offsets[rank + 1])
+        by_chunk = np.array([np.cumsum(np.where(passes.chunk[mine] == chunk, change[mine], 0)) for chunk in range(passes.chunks)])
+        assert (by_chunk >= 0).all()
+        assert (by_chunk[:, -1] == 0).all()
+        for live in by_chunk.T:
+            assert (rows >= live).all(axis=1).any()
+        for row in rows:
+            assert (row == by_chunk.T).all(axis=1).any()
+            assert sum((other >= row).all() for other in rows) == 1
+
+
+def sizes(schedule: Schedule) -> list[tuple[int, int]]:
+    chunks = [2] if schedule.v_shaped else [2, 3, 5] if schedule is Schedule.INTERLEAVED else [1]
+    return [(ranks, each) for ranks in (1, 2, 3, 4, 5, 6, 7, 8, 12, 16) for each in chunks]
+
+
+@pytest.mark.parametrize("schedule", SATURATION)
+@pytest.mark.parametrize("freed_by", [PassKind.WEIGHT_GRADIENT, PassKind.INPUT_GRADIENT])
+def test_more_microbatches_than_saturate_change_no_live_set(schedule: Schedule, freed_by: PassKind) -> None:
+    """Compared with every count up to one more pp, and with four times as many, none of them cut short."""
+    for ranks, chunks in sizes(schedule):
+        enough = SATURATION[schedule] * ranks
+        every = ranks if schedule is Schedule.INTERLEAVED else 1
+        for more in {*range(every, ranks + 1, max(every, ranks // 3)), 3 * enough}:
+            far = _live(schedule, ranks, chunks, enough + more, freed_by)
+            for cut, full in zip(live_chunks(schedule, ranks, chunks, enough + more, freed_by=freed_by), far, strict=True):
+                assert cut.tolist() == full.tolist()
+
+
+def test_recipes_that_differ_in_microbatches_share_their_live_sets() -> None:
+    for schedule in SATURATION:
+        chunks = 2 if schedule.v_shaped or schedule is Schedule.INTERLEAVED else 1
+        assert live_chunks(schedule, 4, chunks, 64) is live_chunks(schedule, 4, chunks, 512)
+
+
+def test_gpipe_holds_every_microbatch() -> None:
+    for ranks, microbatches in ((1, 1), (4, 3), (4, 9)):
+        passes = _live(Schedule.GPIPE, ranks, 1, microbatches, PassKind.WEIGHT_GRADIENT)
+        closed = live_chunks(Schedule.GPIPE, ranks, 1, microbatches)
+        assert [rows.tolist() for rows in passes] == [rows.tolist() for rows in closed]
+
+
+@pytest.mark.parametrize("schedule", [Schedule.V_HALF, Schedule.V_MIN])
+@pytest.mark.parametrize("ranks", [*range(1, 17), 24])
+def test_a_settled_order_of_controllable_memory_is_the_full_one(schedule: Schedule, ranks: int) -> None:
+    for microbatches in (4 * ranks + 1, 5 * ranks + 2, 7 * ranks):
+        assert controllable(schedule, ranks, microbatches) == laid_out(schedule, ranks, microbatches)
+
+
+def test_compiled_and_interpreted_give_the_same_bits(request: pytest.FixtureRequest) -> None:
+    rng = np.random.default_rng(11)
+    cases = []
+    for schedule in EVERY:
+        chunks = 2 if schedule.v_shaped else 3 if schedule is Schedule.INTERLEAVED else 1
+        times, sends = rng.random((3, 4 * chunks)), rng.random(4 * chunks - 1)
+        cases.append((schedule, chunks, times, sends))
+
+    def all_ends() -> list[list[float]]:
+        return [
+            [*passes.run.tolist(), *simulate(passes, *times, sends, **options).end.tolist()]
+            for schedule, chunks, times, sends in cases
+            for passes in [order(schedule, 4, chunks, 12)]
+            for options in ({}, {"blocking_send": True}, {"overlap": 0.7})
+        ]
+
+    assert not COMPILED
+    interpreted = all_ends()
+    request.getfixturevalue("compiled")
+    assert COMPILED
+    assert all_ends() == interpreted
