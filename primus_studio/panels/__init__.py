@@ -1,0 +1,3 @@
+"""The panels of the window, and the table that lists them."""
+
+from __future__ import annotations

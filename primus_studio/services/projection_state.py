@@ -12,11 +12,11 @@ from projectors.results import Projection
 class Status(StrEnum):
     """Where the engine stands with the newest request."""
 
-    EMPTY = "empty"      # no study was projected yet
-    BUSY = "busy"        # a request runs
+    EMPTY = "empty"  # no study was projected yet
+    BUSY = "busy"  # a request runs
     DONE = "done"
     ILLEGAL = "illegal"  # the recipe breaks rules; the projection lists them
-    FAILED = "failed"    # the engine could not answer; the message says why
+    FAILED = "failed"  # the engine could not answer; the message says why
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,5 +26,5 @@ class ProjectionState:
     study: Study | None = None
     projection: Projection | None = None
     status: Status = Status.EMPTY
-    message: str = ""     # words for the user: empty unless failed
+    message: str = ""  # words for the user: empty unless failed
     seconds: float = 0.0  # how long the engine took

@@ -48,9 +48,9 @@ class NetworkProfile(Frozen):
     """A named set of tiers: what a node type usually comes with."""
 
     name: str = Field(description="Name of the profile", min_length=1, max_length=200)
-    title: str = Field("", description="What it is")
+    title: str = Field(default="", description="What it is")
     tiers: tuple[Tier, ...] = Field(description="Levels from the inside out", min_length=1)
-    notes: tuple[str, ...] = Field((), description="Remarks")
+    notes: tuple[str, ...] = Field(default=(), description="Remarks")
     sources: dict[str, str] = Field(default_factory=dict, description="Field name -> where its figure comes from")
 
 

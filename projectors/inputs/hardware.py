@@ -70,9 +70,9 @@ class HardwareProfile(Frozen):
     """One accelerator as a process sees it (for MI250X: one of its two dies)."""
 
     name: str = Field(description="Name of the profile", min_length=1, max_length=200)
-    title: str = Field("", description="Full product name")
+    title: str = Field(default="", description="Full product name")
     vendor: Vendor = quantity(Vendor.OTHER, says="Maker")
-    architecture: str = Field("", description="Architecture, such as Hopper or CDNA4")
+    architecture: str = Field(default="", description="Architecture, such as Hopper or CDNA4")
     memory_gib: float = quantity(says="Memory fitted", title="HBM", unit="GiB", above=0, most=65536)
     usable_memory_gib: float | None = quantity(
         None, says="Memory a process can really see; null = all fitted", unit="GiB", above=0, most=65536, advanced=True
@@ -94,8 +94,8 @@ class HardwareProfile(Frozen):
     framework: FrameworkOverhead = Field(description="Memory beside model state")
     usual_gpus_per_node: int = quantity(8, says="Accelerators in the usual node", least=1, most=1024)
     usual_network: str = Field(description="Name of the usual network profile")
-    measured: tuple[dict[str, str | float | int | None], ...] = Field((), description="Published measurements of the device")
-    notes: tuple[str, ...] = Field((), description="Remarks")
+    measured: tuple[dict[str, str | float | int | None], ...] = Field(default=(), description="Published measurements")
+    notes: tuple[str, ...] = Field(default=(), description="Remarks")
     sources: dict[str, str] = Field(default_factory=dict, description="Field name -> where its figure comes from")
 
     @property

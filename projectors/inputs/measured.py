@@ -46,7 +46,7 @@ class MeasuredCase(Frozen):
     model: ModelCard = Field(description="The model")
     cluster: ClusterSpec = Field(description="The cluster")
     recipe: Recipe = Field(description="The recipe")
-    framework: str = Field("", description="Framework and version")
+    framework: str = Field(default="", description="Framework and version")
     measured: Measurement = Field(description="What was measured")
     notes: str | None = Field(default=None, description="Remarks")
 

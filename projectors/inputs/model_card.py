@@ -117,7 +117,9 @@ class MixtureOfExperts(Frozen):
         least=1,
         most=MOST_LAYERS,
     )
-    moe_layers: tuple[int, ...] | None = Field(None, description="Explicit MoE layer numbers from 0; overrides the two above")
+    moe_layers: tuple[int, ...] | None = Field(
+        default=None, description="Explicit MoE layer numbers from 0; overrides the two above"
+    )
 
     @model_validator(mode="after")
     def _top_k_within_experts(self) -> Self:
@@ -213,7 +215,7 @@ class ModelCard(Frozen):
     position_embedding: PositionEmbedding = quantity(PositionEmbedding.ROPE, says="Position encoding", advanced=True)
     max_seq_len: int = quantity(says="Longest sequence the model is made for", unit="tokens", least=1, most=MOST_SEQUENCE)
     published: PublishedParameters = PublishedParameters()
-    sources: tuple[str, ...] = Field((), description="Where the figures of the card come from")
+    sources: tuple[str, ...] = Field(default=(), description="Where the figures of the card come from")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

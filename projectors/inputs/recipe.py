@@ -155,10 +155,10 @@ class Recipe(Frozen):
         most=MOST_DEGREE,
     )
     recompute_modules: tuple[RecomputeModule, ...] = Field(
-        (), description="Selective recompute: modules run again; empty = core_attention"
+        default=(), description="Selective recompute: modules run again; empty = core_attention"
     )
     schedule: Schedule = quantity(Schedule.ONE_F_ONE_B, says="Order of forward and backward passes on the pipeline ranks")
-    stage_layers: tuple[int, ...] | None = Field(None, description="Layers of every virtual stage in order; null = even")
+    stage_layers: tuple[int, ...] | None = Field(default=None, description="Layers of every virtual stage in order; null = even")
     sharding: Sharding = quantity(Sharding.ZERO1, says="What data-parallel ranks split: optimizer, gradients, parameters")
     shard_group: int | None = quantity(None, says="hsdp: GPUs per shard group", unit="GPUs", least=1, most=MOST_DEGREE)
     overlap_grad_reduce: bool = quantity(True, says="Gradient reduction behind the backward pass")

@@ -1,0 +1,31 @@
+"""What a panel is, and what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from PySide6.QtWidgets import QWidget
+
+from primus_studio.document.state import StudyDocument
+from primus_studio.services.engine import EngineService
+
+
+@dataclass(frozen=True, slots=True)
+class PanelContext:
+    """All that a panel may talk to: the open study and the engine. Never another panel."""
+
+    document: StudyDocument
+    engine: EngineService
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One entry of the table of panels."""
+
+    id: str                                     # stable: part of saved layouts and of `screenshot --panel`
+    title: str
+    icon: str                                   # a name of `theme.icons`
+    shortcut: str                               # brings it to the front
+    says: str                                   # one line for help, palette and tooltips
+    create: Callable[[PanelContext], QWidget]

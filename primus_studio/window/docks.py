@@ -1,0 +1,60 @@
+"""Docks of the panels and where they stand at first: editors on the left, the answer beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QDockWidget, QMainWindow, QTabWidget
+
+from primus_studio.panels.panel import PanelContext
+from primus_studio.panels.table import PANELS
+from primus_studio.theme.icons import icon
+
+EDITOR_WIDTH = 352
+"""Of the column of editors: the widest label and its field, without wrapping."""
+
+HEADLINE_HEIGHT, TIMELINE_HEIGHT, DETAILS_HEIGHT = 112, 300, 290
+
+
+def make_docks(window: QMainWindow, context: PanelContext) -> dict[str, QDockWidget]:
+    """One dock per panel, by its id. Object names are part of saved layouts."""
+    docks: dict[str, QDockWidget] = {}
+    for panel in PANELS:
+        dock = QDockWidget(panel.title, window)
+        dock.setObjectName(f"dock.{panel.id}")
+        dock.setWindowIcon(icon(panel.icon))
+        dock.setToolTip(panel.says)
+        content = panel.create(context)
+        content.setAccessibleName(content.accessibleName() or panel.title)
+        content.setAccessibleDescription(content.accessibleDescription() or panel.says)
+        dock.setWidget(content)
+        docks[panel.id] = dock
+    window.setDockNestingEnabled(True)
+    window.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, QTabWidget.TabPosition.North)
+    return docks
+
+
+def arrange(window: QMainWindow, docks: Mapping[str, QDockWidget]) -> None:
+    """The layout that the window opens with and returns to."""
+    for dock in docks.values():
+        window.removeDockWidget(dock)
+        dock.setFloating(False)
+    left, right = Qt.DockWidgetArea.LeftDockWidgetArea, Qt.DockWidgetArea.RightDockWidgetArea
+    window.addDockWidget(left, docks["recipe"])
+    window.tabifyDockWidget(docks["recipe"], docks["model"])
+    window.tabifyDockWidget(docks["model"], docks["cluster"])
+    window.addDockWidget(right, docks["headline"])
+    window.splitDockWidget(docks["headline"], docks["timeline"], Qt.Orientation.Vertical)
+    window.splitDockWidget(docks["timeline"], docks["memory"], Qt.Orientation.Vertical)
+    window.splitDockWidget(docks["memory"], docks["step"], Qt.Orientation.Horizontal)
+    for dock in docks.values():
+        dock.show()
+    docks["recipe"].raise_()
+    beside = max(window.width() - EDITOR_WIDTH, EDITOR_WIDTH)
+    window.resizeDocks([docks["recipe"], docks["headline"]], [EDITOR_WIDTH, beside], Qt.Orientation.Horizontal)
+    window.resizeDocks(
+        [docks["headline"], docks["timeline"], docks["memory"]], [HEADLINE_HEIGHT, TIMELINE_HEIGHT, DETAILS_HEIGHT],
+        Qt.Orientation.Vertical,
+    )
+    window.resizeDocks([docks["memory"], docks["step"]], [beside * 3 // 5, beside * 2 // 5], Qt.Orientation.Horizontal)
