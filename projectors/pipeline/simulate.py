@@ -13,13 +13,6 @@ from projectors.pipeline.timeline import PassKind, Timeline
 
 Seconds = NDArray[np.float64]
 
-PASS_WORDS = {
-    PassKind.FORWARD: "forward",
-    PassKind.BACKWARD: "backward",
-    PassKind.INPUT_GRADIENT: "input gradient",
-    PassKind.WEIGHT_GRADIENT: "weight gradient",
-}
-
 
 class PipelineDeadlock(Exception):
     """Ranks wait for each other for ever; the message says which rank waits for what."""
@@ -126,5 +119,5 @@ def _who_waits(order: Order) -> str:
 
 
 def _pass(order: Order, index: int) -> str:
-    kind = PASS_WORDS[PassKind(int(order.kind[index]))]
+    kind = PassKind(int(order.kind[index])).label.lower()
     return f"{kind} of microbatch {order.microbatch[index]} on chunk {order.chunk[index]} of rank {order.rank[index]}"

@@ -19,6 +19,10 @@ class PassKind(IntEnum):
     INPUT_GRADIENT = 2
     WEIGHT_GRADIENT = 3
 
+    @property
+    def label(self) -> str:
+        return self.name.replace("_", " ").capitalize()
+
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
