@@ -55,8 +55,8 @@ def _expert_parallel(card: ModelCard, cluster: ClusterSpec, pp: int) -> int:
     """As many GPUs as one node has, fewer where they do not divide the experts or the stage."""
     if card.moe is None:
         return 1
-    options = (ep for ep in range(cluster.gpus_per_node, 0, -1) if card.moe.num_experts % ep == 0 and cluster.gpus // pp % ep == 0)
-    return next(options)
+    experts, stage = card.moe.num_experts, cluster.gpus // pp
+    return next(ep for ep in range(cluster.gpus_per_node, 0, -1) if experts % ep == 0 and stage % ep == 0)
 
 
 def _recipe(card: ModelCard, cluster: ClusterSpec, *, tp: int, pp: int, ep: int, recompute: Recompute) -> Recipe:

@@ -32,7 +32,7 @@ class StudyDocument(QObject):
         self._title = UNTITLED
         self._autosave = Autosave(self)
         self.undo_stack = QUndoStack(self)
-        self.undo_stack.cleanChanged.connect(lambda _clean: self._place_changed())
+        self.undo_stack.cleanChanged.connect(self._place_changed)
 
     @property
     def study(self) -> Study | None:
@@ -143,7 +143,7 @@ class StudyDocument(QObject):
         self.study_changed.emit(study, path)
         self._autosave.keep_soon(study, self._path, self._title)
 
-    def _place_changed(self) -> None:
+    def _place_changed(self, _clean: bool = True) -> None:
         if not self.dirty:
             self._autosave.forget()
         self.place_changed.emit()

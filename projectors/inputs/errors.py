@@ -30,3 +30,7 @@ class InputError(Exception):
     def __init__(self, problems: tuple[InputProblem, ...] | list[InputProblem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(str(problem) for problem in self.problems))
+
+    def __reduce__(self) -> tuple[type[InputError], tuple[tuple[InputProblem, ...]]]:
+        """Travels between processes with its problems, not with its text."""
+        return InputError, (self.problems,)
