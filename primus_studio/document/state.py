@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,15 +55,20 @@ class StudyDocument(QObject):
         """Name to show."""
         return self._title
 
-    def edit(self, path: str, value: Any, words: str | None = None) -> InputError | None:
+    def edit(
+        self, path: str, value: Any, words: str | None = None, also: Mapping[str, Any] | None = None
+    ) -> InputError | None:
         """Replace the value at a dotted path, such as recipe.tp, by plain data; None when it was taken.
 
         Edits of one path in quick succession become one undo step. `words` names the step; made from the field if None.
+        `also`: further paths that change in the same step.
         """
         if self._study is None:
             return None
         try:
             changed = replace(self._study, path, value)
+            for other, its_value in (also or {}).items():
+                changed = replace(changed, other, its_value)
         except InputError as error:
             return error
         if changed != self._study:

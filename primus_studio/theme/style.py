@@ -38,6 +38,7 @@ QScrollBar::handle { background: $edge; border-radius: 3px; margin: 2px; min-hei
 QScrollBar::handle:hover { background: $muted; }
 QScrollBar::add-line, QScrollBar::sub-line { width: 0; height: 0; }
 QScrollBar::add-page, QScrollBar::sub-page { background: transparent; }
+*[wrong="true"] { border: 1px solid $bad; border-radius: 3px; }
 QFrame[card="true"] { background: $raised; border: 1px solid $line; border-radius: ${radius}px; }
 QToolButton { color: $text; border: 1px solid transparent; border-radius: 4px; padding: 3px ${half}px; }
 QToolButton:hover { background: $hover; }

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QComboBox, QCompleter, QDialog, QDialogButtonBox, QFormLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFormLayout, QLabel, QVBoxLayout, QWidget
 
 from primus_studio.theme.tokens import SPACE
+from primus_studio.widgets.search_box import SearchBox
 from projectors.inputs import library
 
 WIDTH = 480
@@ -18,8 +18,11 @@ class NewStudy(QDialog):
         super().__init__(parent)
         self.setWindowTitle("New study")
         self.setMinimumWidth(WIDTH)
-        self._model = searchable(library.names("models"), model, "Model")
-        self._cluster = searchable(library.names("clusters"), cluster, "Cluster")
+        self._model = SearchBox(library.names("models"), "Model")
+        self._cluster = SearchBox(library.names("clusters"), "Cluster")
+        for box, name in ((self._model, model), (self._cluster, cluster)):
+            if name:
+                box.show_value(name)
         intro = QLabel(
             "The study starts from a legal recipe with as little model parallelism and recompute as fits. "
             "Any cluster of the form HARDWARE-NODESxGPUS can be typed, such as h200-16x8.",
@@ -48,16 +51,3 @@ class NewStudy(QDialog):
     def cluster(self) -> str:
         """Name of the chosen cluster."""
         return self._cluster.currentText().strip()
-
-
-def searchable(names: list[str] | tuple[str, ...], chosen: str, title: str) -> QComboBox:
-    """A combo box that finds names by any part of them."""
-    box = QComboBox(editable=True, insertPolicy=QComboBox.InsertPolicy.NoInsert)
-    box.setAccessibleName(title)
-    box.addItems(list(names))
-    completer = QCompleter(list(names), box)
-    completer.setFilterMode(Qt.MatchFlag.MatchContains)
-    completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
-    box.setCompleter(completer)
-    box.setCurrentText(chosen or (names[0] if names else ""))
-    return box

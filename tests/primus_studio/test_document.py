@@ -91,7 +91,9 @@ def test_a_refused_edit_says_what_is_allowed_and_changes_nothing(
      (b"version: 1\nmodel: {name: x, num_la", "found"), (b"\x00\x01\x02\xff\xfe", "text"), (b"", "found")],
     ids=["unknown key", "missing model", "truncated", "binary", "empty"],
 )
-def test_a_file_that_cannot_be_read_leaves_the_open_study(document: StudyDocument, tmp_path: Path, content: bytes, words: str) -> None:
+def test_a_file_that_cannot_be_read_leaves_the_open_study(
+    document: StudyDocument, tmp_path: Path, content: bytes, words: str
+) -> None:
     file = tmp_path / "bad.study.yaml"
     file.write_bytes(content)
     before = document.study
