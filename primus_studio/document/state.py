@@ -11,6 +11,7 @@ from PySide6.QtGui import QUndoStack
 
 from primus_studio.document.autosave import Autosave, Recovery
 from primus_studio.document.commands import Change, edit_words
+from primus_studio.document.watch import FileWatch
 from projectors.inputs.changing import replace
 from projectors.inputs.errors import InputError
 from projectors.inputs.loading import load_study
@@ -25,6 +26,7 @@ class StudyDocument(QObject):
 
     study_changed = Signal(object, str)  # the new study (None when closed) and the dotted path that changed, "" for all
     place_changed = Signal()             # file or unsaved mark changed
+    file_changed = Signal()              # another program wrote the open file
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -32,6 +34,8 @@ class StudyDocument(QObject):
         self._path: Path | None = None
         self._title = UNTITLED
         self._autosave = Autosave(self)
+        self._watch = FileWatch(self)
+        self._watch.changed.connect(self.file_changed)
         self.undo_stack = QUndoStack(self)
         self.undo_stack.cleanChanged.connect(self._place_changed)
 
@@ -122,10 +126,19 @@ class StudyDocument(QObject):
             return error
         self._path = target.resolve()
         self._title = target.name.removesuffix(".yaml").removesuffix(".study")
+        self._watch.follow(self._path)
         self.undo_stack.setClean()
         self._autosave.forget()
         self._place_changed()
         return None
+
+    def reload(self) -> InputError | None:
+        """Take what another program wrote into the file; unsaved changes here go."""
+        return self.open(self._path) if self._path is not None else None
+
+    def keep_mine(self) -> None:
+        """Stay with the open study, which from now on counts as unsaved: the file differs."""
+        self.undo_stack.resetClean()
 
     def close(self) -> None:
         """Close the study without saving."""
@@ -138,6 +151,7 @@ class StudyDocument(QObject):
     def _open(self, study: Study | None, path: Path | None, title: str) -> None:
         self._autosave.forget()
         self._path, self._title = path, title
+        self._watch.follow(path)
         self.undo_stack.clear()
         self._study = study
         self.study_changed.emit(study, "")

@@ -104,6 +104,7 @@ class MainWindow(QMainWindow):
         document, stack = self._document, self._document.undo_stack
         document.study_changed.connect(self._study_changed)
         document.place_changed.connect(self._show_place)
+        document.file_changed.connect(self._offer_reload)
         stack.canUndoChanged.connect(lambda _can: self._enable())
         stack.canRedoChanged.connect(lambda _can: self._enable())
         stack.undoTextChanged.connect(lambda words: self._name("edit.undo", "&Undo", words))
@@ -337,6 +338,13 @@ class MainWindow(QMainWindow):
             restore = Offer("Restore", lambda: self._tell("It could not be restored", self._document.recover(newest)))
             discard = Offer("Discard", newest.discard)
             self.banner.say("Primus Studio ended with unsaved changes.", [newest.words], [restore, discard], symbol="info")
+
+    def _offer_reload(self) -> None:
+        """The open file was written by another program: nothing is taken over, or lost, unasked."""
+        loses = ["Reloading drops the unsaved changes made here."] if self._document.dirty else []
+        reload = Offer("Reload", lambda: self._tell("It could not be reloaded", self._document.reload()))
+        keep = Offer("Keep mine", self._document.keep_mine)
+        self.banner.say(f"{self._document.title} was changed by another program.", loses, [reload, keep], symbol="info")
 
     def leave(self) -> None:
         """Close without questions and without remembering anything."""

@@ -187,3 +187,56 @@ def test_what_a_dead_process_left_is_offered_and_restored_unsaved(document: Stud
     assert document.dirty
     assert not recoverable()
     document.close()
+
+
+def opened_copy(document: StudyDocument, tmp_path: Path) -> Path:
+    """The study saved as a file of the user's, and open from there."""
+    file = tmp_path / "mine.study.yaml"
+    assert document.save(file) is None
+    return file
+
+
+@pytest.mark.parametrize("way", ["written in place", "replaced"])
+def test_a_file_written_by_another_program_is_noticed_and_reloaded_only_when_asked(
+    document: StudyDocument, tmp_path: Path, qtbot: QtBot, way: str
+) -> None:
+    file = opened_copy(document, tmp_path)
+    text = file.read_text().replace("mbs: 2", "mbs: 1")
+    with qtbot.waitSignal(document.file_changed, timeout=5_000):
+        if way == "replaced":
+            (tmp_path / "beside").write_text(text)
+            (tmp_path / "beside").replace(file)
+        else:
+            file.write_text(text)
+    assert document.study is not None
+    assert document.study.recipe.mbs == 2
+    assert document.reload() is None
+    assert document.study.recipe.mbs == 1
+    assert not document.dirty
+
+
+def test_keeping_the_open_study_makes_it_unsaved(document: StudyDocument, tmp_path: Path, qtbot: QtBot) -> None:
+    file = opened_copy(document, tmp_path)
+    with qtbot.waitSignal(document.file_changed, timeout=5_000):
+        file.write_text(file.read_text().replace("mbs: 2", "mbs: 1"))
+    document.keep_mine()
+    assert document.dirty
+
+
+def test_a_reload_of_a_file_that_became_unreadable_keeps_the_study(document: StudyDocument, tmp_path: Path, qtbot: QtBot) -> None:
+    file = opened_copy(document, tmp_path)
+    before = document.study
+    with qtbot.waitSignal(document.file_changed, timeout=5_000):
+        file.write_text("version: 1\nmodel: {name: x, num_la")
+    assert document.reload() is not None
+    assert document.study == before
+
+
+def test_our_own_saves_and_a_mere_touch_are_no_change_from_outside(
+    document: StudyDocument, tmp_path: Path, qtbot: QtBot
+) -> None:
+    file = opened_copy(document, tmp_path)
+    with qtbot.assertNotEmitted(document.file_changed, wait=600):
+        document.edit("recipe.mbs", 1)
+        assert document.save() is None
+        file.touch()
