@@ -25,27 +25,13 @@ from primus_studio.theme.tokens import SPACE, Tokens
 from primus_studio.widgets.announce import announce
 from primus_studio.widgets.cards import HoverCard
 from primus_studio.widgets.timeline_frame import Look, paint_frame
+from primus_studio.widgets.timeline_gestures import DRAG_FROM, KEY_PAN, KEY_ZOOM, SCROLL_STEPS, WHEEL_NOTCH, WHEEL_ZOOM
 from primus_studio.widgets.timeline_lanes import ColorSums, Lanes, color_sums, lanes_of
 from primus_studio.widgets.timeline_layout import LANE_LEAST, TimelineLayout, layout_of
 from primus_studio.widgets.timeline_paint import class_colors, palette_array
 from primus_studio.widgets.timeline_window import History, TimeWindow, kept, panned, whole, zoomed
 from primus_studio.widgets.timeline_words import event_card, gap_card, timeline_table
 from projectors.pipeline.timeline import Timeline
-
-KEY_ZOOM, KEY_PAN = 1.5, 0.15
-"""One press of a key: times nearer, share of the view."""
-
-WHEEL_ZOOM = 1.25
-"""One notch of the wheel: times nearer."""
-
-WHEEL_NOTCH = 120
-"""Qt's units of one notch."""
-
-DRAG_FROM = 4
-"""Pixels that a press moves before it is a drag."""
-
-SCROLL_STEPS = 1_000_000
-"""Resolution of the horizontal scroll bar over the whole step."""
 
 
 class TimelineView(QAbstractScrollArea):
