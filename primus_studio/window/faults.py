@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import faulthandler
+import os
 import platform
+import re
 import sys
 import threading
 import traceback
@@ -70,9 +72,29 @@ def report_faults(window: MainWindow) -> Faults:
 
 
 def fault_report(error: BaseException, trace: TracebackType | None) -> str:
-    """What a developer needs: versions and the traceback. It quotes code, never the study or any key."""
+    """What a developer needs: versions and the traceback, without keys, tokens or the user's name."""
     lines = traceback.format_exception(type(error), error, trace)
-    return f"Python {platform.python_version()}, Qt {qVersion()}, {platform.platform()}\n\n{''.join(lines)}"
+    return scrubbed(f"Python {platform.python_version()}, Qt {qVersion()}, {platform.platform()}\n\n{''.join(lines)}")
+
+
+SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
+"""Ends of the names of environment variables whose values never leave the process."""
+
+SHORTEST_SECRET = 6
+"""Characters; shorter values of such variables are settings, and would blank out ordinary words."""
+
+_SECRET = re.compile(r"\b(?:sk|hf|ghp|glpat)[-_][\w-]{8,}|(?<=Bearer )\S+|(?<=://)[^/@\s:]+:[^/@\s]+(?=@)")
+"""What keys of model providers and hosts, bearer tokens, and passwords in addresses look like."""
+
+
+def scrubbed(report: str) -> str:
+    """A text without what looks like a secret, and with ~ for the home folder."""
+    for name, value in os.environ.items():
+        if name.upper().endswith(SECRET_NAMES) and len(value) >= SHORTEST_SECRET:
+            report = report.replace(value, "***")
+    report = _SECRET.sub("***", report)
+    home = str(Path.home())
+    return report.replace(home, "~") if len(home) > 1 else report
 
 
 _CRASH_FILES: list[TextIO] = []
