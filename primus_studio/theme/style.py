@@ -43,6 +43,7 @@ QFrame[card="true"] { background: $raised; border: 1px solid $line; border-radiu
 QToolButton { color: $text; border: 1px solid transparent; border-radius: 4px; padding: 3px ${half}px; }
 QToolButton:hover { background: $hover; }
 QToolButton:checked { background: $selection; color: $on_selection; }
+QToolButton#mend { color: $accent; }
 QToolButton:focus { border-color: $accent; }
 """)
 

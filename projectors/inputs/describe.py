@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.fields import FieldInfo
 
 
 class Frozen(BaseModel):
@@ -45,3 +46,27 @@ def quantity(
         le=most,
         json_schema_extra={"unit": unit, "advanced": advanced},
     )
+
+
+_SPELLED = {
+    word.lower(): word
+    for word in (
+        "FFN", "GEMM", "GPU", "GPUs", "KV", "L2", "LoRA", "MLA", "MLP", "MoE", "NICs", "NoPE", "QK", "QKV", "RoPE", "TDP",
+        "TFLOPS", "TP",
+    )
+}
+"""Words of keys that are not written in small letters."""
+
+_UNIT_ENDINGS = ("_tb_s", "_gb_s", "_gib", "_mib", "_mhz", "_us", "_w")
+"""Ends of keys that state the unit, which is shown beside the value instead."""
+
+
+def field_title(name: str, field: FieldInfo) -> str:
+    """Label of a field: its own title, or one made from its key."""
+    if field.title:
+        return field.title
+    extra = field.json_schema_extra
+    if isinstance(extra, dict) and extra.get("unit"):
+        name = next((name.removesuffix(ending) for ending in _UNIT_ENDINGS if name.endswith(ending)), name)
+    title = " ".join(_SPELLED.get(word, word) for word in name.split("_"))
+    return title[:1].upper() + title[1:] if title.split(" ", 1)[0].isalpha() else title

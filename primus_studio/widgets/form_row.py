@@ -1,0 +1,127 @@
+"""One line of a form: label, control, and under them what is wrong with the value, with a click that mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QSizePolicy, QToolButton, QWidget
+
+from primus_studio.theme import tokens
+from primus_studio.theme.fonts import Size, sized
+from primus_studio.theme.tokens import SPACE
+from primus_studio.widgets.announce import announce
+from primus_studio.widgets.form_controls import AnyControl, described
+from primus_studio.widgets.form_fields import FormField
+from primus_studio.widgets.labels import ElidedLabel, Glyph
+
+MARK_WIDTH = 1.5
+"""Of the outline around a control whose value is illegal, in device-independent pixels."""
+
+GLYPH_SIDE = 14
+
+
+class FieldLabel(ElidedLabel):
+    """The label of a control: a click on it goes there; its tooltip explains the field."""
+
+    def __init__(self, field: FormField, control: QWidget, parent: QWidget | None = None) -> None:
+        self._says = described(field)
+        super().__init__(field.title, least=8, parent=parent)
+        self.setBuddy(control)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        control = self.buddy()
+        control.setFocus(Qt.FocusReason.MouseFocusReason)
+        if isinstance(control, QCheckBox) and event.button() is Qt.MouseButton.LeftButton:
+            control.click()
+
+    def _hint(self) -> None:
+        self.setToolTip(f"{self.text()}\n{self._says}")
+
+
+class Outline(QWidget):
+    """Holds a control and draws a line around it while its value is illegal."""
+
+    def __init__(self, control: QWidget, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._marked = False
+        self._control = control
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(2, 2, 2, 2)
+        layout.addWidget(control)
+        if control.sizePolicy().horizontalPolicy() is not QSizePolicy.Policy.Expanding and isinstance(control, QCheckBox):
+            layout.addStretch(1)
+        else:
+            control.setSizePolicy(QSizePolicy.Policy.Expanding, control.sizePolicy().verticalPolicy())
+
+    def mark(self, marked: bool) -> None:
+        """Draw the line, or not."""
+        if marked != self._marked:
+            self._marked = marked
+            self.update()
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        if self._marked:
+            with QPainter(self) as painter:
+                painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+                painter.setPen(QPen(QColor(tokens().bad), MARK_WIDTH))
+                inset = MARK_WIDTH / 2
+                painter.drawRoundedRect(QRectF(self.rect()).adjusted(inset, inset, -inset, -inset), SPACE / 2, SPACE / 2)
+
+
+class Reason(QWidget):
+    """Icon, words cut to one line (whole in the tooltip), and a button that puts the nearest legal value."""
+
+    def __init__(self, title: str, mend: Callable[[object], None], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._title, self._nearest = title, None  # type: str, object
+        self.glyph = Glyph("warning", "bad", GLYPH_SIDE, self)
+        self.words = ElidedLabel("", size=Size.SMALL, role="bad", parent=self)
+        self.words.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.button = QToolButton(self)
+        self.button.setObjectName("mend")
+        self.button.setFont(sized(self.font(), Size.SMALL))
+        self.button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.button.clicked.connect(lambda: mend(self._nearest))
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(2, 0, 2, SPACE // 2)
+        layout.setSpacing(SPACE // 2)
+        layout.addWidget(self.glyph)
+        layout.addWidget(self.words, 1)
+        layout.addWidget(self.button)
+        self.hide()
+
+    def say(self, words: str, nearest: object | None) -> None:
+        """Show the words, and a button where a nearest legal value is known; nothing for no words."""
+        if words and words != self.words.text():
+            announce(self, f"{self._title}: {words}")
+        self._nearest = nearest
+        self.words.setText(words)
+        self.words.setToolTip(words)
+        self.button.setVisible(nearest is not None)
+        shown = f"{nearest:,}" if isinstance(nearest, int) and not isinstance(nearest, bool) else str(nearest)
+        self.button.setText(f"Use {shown}")
+        self.button.setToolTip(f"Set {self._title} to {shown}, the nearest legal value")
+        self.button.setAccessibleName(f"Set {self._title} to {shown}")
+        self.setVisible(bool(words))
+
+
+class Row:
+    """The widgets of one field."""
+
+    def __init__(self, field: FormField, control: AnyControl, mend: Callable[[object], None]) -> None:
+        self.field, self.control = field, control
+        self.label = FieldLabel(field, control)
+        self.outline = Outline(control)
+        self.reason = Reason(field.title, mend)
+
+    def say(self, words: str, nearest: object | None = None) -> None:
+        """Mark the value and say why; no words take the mark away."""
+        self.outline.mark(bool(words))
+        self.reason.say(words, nearest)
+        self.control.setAccessibleDescription(f"{words}. {described(self.field)}" if words else described(self.field))
+
+    def explain(self, source: str) -> None:
+        """Add where the figure comes from to the tooltip."""
+        self.control.setToolTip(f"{described(self.field)}\nSource: {source}" if source else described(self.field))
