@@ -39,7 +39,7 @@ class Palette(QDialog):
     """Lists enabled actions that match what is typed; Enter runs the chosen one."""
 
     def __init__(self, parent: QWidget, actions: Sequence[QAction]) -> None:
-        super().__init__(parent, Qt.WindowType.Popup)
+        super().__init__(parent, Qt.WindowType.Dialog | Qt.WindowType.FramelessWindowHint)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setAccessibleName("Command palette")
         self.setFixedSize(WIDTH, HEIGHT)
@@ -66,6 +66,12 @@ class Palette(QDialog):
             self._list.event(event)
             return True
         return super().eventFilter(watched, event)
+
+    def changeEvent(self, event: QEvent) -> None:
+        """A click elsewhere closes the palette."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.ActivationChange and not self.isActiveWindow():
+            self.close()
 
     def _show_matches(self, typed: str) -> None:
         scored = [(match_score(typed, plain_title(action)), plain_title(action), action) for action in self._actions]

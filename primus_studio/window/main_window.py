@@ -355,13 +355,13 @@ class MainWindow(QMainWindow):
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Ask about unsaved changes, remember the layout, end the engine."""
-        if not self._asks:
-            event.accept()
-            return
-        if not self.may_discard():
-            event.ignore()
-            return
-        self._settings.geometry = bytes(self.saveGeometry().data())
-        self._settings.layout = bytes(self.saveState(LAYOUT_VERSION).data())
-        self._context.engine.shutdown()
+        if self._asks:
+            if not self.may_discard():
+                event.ignore()
+                return
+            self._settings.geometry = bytes(self.saveGeometry().data())
+            self._settings.layout = bytes(self.saveState(LAYOUT_VERSION).data())
+            self._context.engine.shutdown()
+        for dock in self.docks.values():
+            dock.hide()  # a floating one would outlive the window
         event.accept()
