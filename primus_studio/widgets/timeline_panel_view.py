@@ -11,7 +11,8 @@ from primus_studio.theme.marks import IDLE, IDLE_FADE, PASS_HUES
 from primus_studio.theme.tokens import SPACE
 from primus_studio.widgets.labels import ElidedLabel
 from primus_studio.widgets.legend import Entry, Legend
-from primus_studio.widgets.timeline_view import KEY_ZOOM, TimelineView
+from primus_studio.widgets.timeline_gestures import KEY_ZOOM
+from primus_studio.widgets.timeline_view import TimelineView
 from primus_studio.widgets.timeline_words import PASS_LABELS, timeline_header
 from projectors.pipeline.timeline import PassKind, Timeline
 

@@ -85,7 +85,9 @@ def test_every_action_is_in_a_menu_and_runs_something(window: MainWindow) -> Non
 
 
 @pytest.mark.parametrize(
-    "content", [b"recipe: [", b"\xff\xfe\x00binary", b"version: 1\nmodell: x\n", b""], ids=["truncated", "binary", "unknown key", "empty"]
+    "content",
+    [b"recipe: [", b"\xff\xfe\x00binary", b"version: 1\nmodell: x\n", b""],
+    ids=["truncated", "binary", "unknown key", "empty"],
 )
 def test_a_bad_file_is_a_message_and_the_study_stays(window: MainWindow, tmp_path: Path, content: bytes) -> None:
     before = window.document.study
