@@ -65,7 +65,7 @@ def derived_words(study: Study) -> str:
     columns = columns_of(study.recipe, study.cluster)
     if columns.dp < 1:
         return f"{study.cluster.gpus:,} GPUs are fewer than one replica takes"
-    experts = f" · expert dp {columns.expert_dp:,}" if study.model.moe else ""
+    experts = f" · edp {columns.expert_dp:,}" if study.model.moe else ""
     return f"{study.cluster.gpus:,} GPUs · dp {columns.dp:,}{experts} · {columns.microbatches:,} microbatches"
 
 

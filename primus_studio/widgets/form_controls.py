@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from PySide6.QtCore import Qt, Signal, SignalInstance
-from PySide6.QtGui import QKeyEvent, QWheelEvent
-from PySide6.QtWidgets import QCheckBox, QComboBox, QGridLayout, QLineEdit, QSizePolicy, QWidget
+from PySide6.QtCore import QRectF, Qt, Signal, SignalInstance
+from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent, QPen, QWheelEvent
+from PySide6.QtWidgets import QCheckBox, QComboBox, QGridLayout, QLineEdit, QSizePolicy, QStyle, QStyleOptionButton, QWidget
 
+from primus_studio.theme import tokens
 from primus_studio.theme.tokens import SPACE
 from primus_studio.widgets.form_fields import FormField, Kind, plain
 from primus_studio.widgets.form_number import LegalValues, NumberBox
 
+FOCUS_WIDTH = 1.5
+"""Of the edge of the control that has the keyboard, in device-independent pixels."""
+
 ON, OFF, AUTO = "on", "off", "auto"
+
+FRAMELESS_MARGIN = 4
+"""Left and right of text whose edge is drawn by the row, in device-independent pixels."""
 
 CONTROL_MARGIN = 10
 """Height of every control over that of its text, in device-independent pixels."""
@@ -31,7 +38,23 @@ class Control(Protocol):
         """Show a value of the model without emitting `edited`."""
 
 
-class SwitchBox(QCheckBox):
+class CheckBox(QCheckBox):
+    """A check box whose edge is seen on every ground, in the accent color with the keyboard's focus."""
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        option = QStyleOptionButton()
+        self.initStyleOption(option)
+        square = self.style().subElementRect(QStyle.SubElement.SE_CheckBoxIndicator, option, self)
+        colors = tokens()
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            edge = colors.accent if self.hasFocus() else colors.edge if self.isEnabled() else colors.line
+            painter.setPen(QPen(QColor(edge), FOCUS_WIDTH if self.hasFocus() else 1))
+            painter.drawRoundedRect(QRectF(square).adjusted(0.5, 0.5, -0.5, -0.5), 2, 2)
+
+
+class SwitchBox(CheckBox):
     """True or false."""
 
     edited = Signal(object)
@@ -87,9 +110,9 @@ class ChoicesBox(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setHorizontalSpacing(SPACE)
         layout.setVerticalSpacing(SPACE // 2)
-        self.boxes: dict[str, QCheckBox] = {}
+        self.boxes: dict[str, CheckBox] = {}
         for place, word in enumerate(field.choices):
-            box = QCheckBox(word.replace("_", " "), self)
+            box = CheckBox(word.replace("_", " "), self)
             box.setAccessibleName(f"{field.title}: {box.text()}")
             box.setToolTip(field.says)
             box.clicked.connect(self._tell)
@@ -116,6 +139,8 @@ class TextBox(QLineEdit):
         super().__init__(parent)
         self._field = field
         self._shown = ""
+        self.setFrame(False)
+        self.setTextMargins(FRAMELESS_MARGIN, 0, FRAMELESS_MARGIN, 0)
         self.setPlaceholderText(field.null or "")
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.editingFinished.connect(self._commit)
@@ -166,6 +191,8 @@ def control_for(field: FormField, legal: LegalValues) -> AnyControl:
         control.setFixedHeight(control.fontMetrics().height() + CONTROL_MARGIN)
     if isinstance(control, NumberBox):
         control.lineEdit().setAccessibleName(field.title)
+    if isinstance(control, ChoiceBox):
+        control.view().setAccessibleName(field.title)
     return control
 
 
@@ -179,7 +206,7 @@ def _made(field: FormField, legal: LegalValues) -> AnyControl:
     if field.kind in (Kind.WHOLE, Kind.NUMBER):
         return NumberBox(field, legal)
     if field.kind is Kind.SWITCH and field.null is not None:
-        return ChoiceBox([None, True, False], [f"{AUTO} ({field.null})", ON, OFF])
+        return ChoiceBox([None, True, False], [AUTO, ON, OFF])
     if field.kind is Kind.SWITCH:
         return SwitchBox()
     if field.kind is Kind.CHOICE:

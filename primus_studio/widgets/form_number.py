@@ -19,6 +19,9 @@ LegalValues = Callable[[str], Sequence[int] | None]
 MOST_TYPED = 64
 """Characters that can be typed: far more than a number needs."""
 
+LEFT_MARGIN = 3
+"""Beside the figures, in device-independent pixels."""
+
 ROOM = "0,000,000"
 """What always fits."""
 
@@ -37,6 +40,8 @@ class NumberBox(QAbstractSpinBox):
         self._value: float | None = None
         self._shown = ""
         self.setAccelerated(True)
+        self.setFrame(False)
+        self.lineEdit().setTextMargins(LEFT_MARGIN, 0, 0, 0)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.lineEdit().setMaxLength(MOST_TYPED)
         if field.null is not None:

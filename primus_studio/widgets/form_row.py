@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QRectF, Qt
+from PySide6.QtCore import QEvent, QObject, QRectF, Qt
 from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import (
+    QAbstractSpinBox,
+    QCheckBox,
+    QComboBox,
+    QHBoxLayout,
+    QLineEdit,
+    QSizePolicy,
+    QToolButton,
+    QWidget,
+)
 
 from primus_studio.theme import tokens
 from primus_studio.theme.fonts import Size, sized
@@ -17,7 +26,10 @@ from primus_studio.widgets.form_fields import FormField
 from primus_studio.widgets.labels import ElidedLabel, Glyph
 
 MARK_WIDTH = 1.5
-"""Of the outline around a control whose value is illegal, in device-independent pixels."""
+"""Of the edge of a control that is illegal or has the keyboard, in device-independent pixels."""
+
+CORNER = 3
+"""Radius of a control's edge."""
 
 GLYPH_SIDE = 14
 
@@ -41,14 +53,16 @@ class FieldLabel(ElidedLabel):
 
 
 class Outline(QWidget):
-    """Holds a control and draws a line around it while its value is illegal."""
+    """Holds a control and draws its edge: red while its value is illegal, in the accent color with the keyboard's focus."""
 
     def __init__(self, control: QWidget, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._marked = False
         self._control = control
+        self._edged = isinstance(control, (QAbstractSpinBox, QLineEdit, QComboBox))
+        control.installEventFilter(self)
         layout = QHBoxLayout(self)
-        layout.setContentsMargins(2, 2, 2, 2)
+        layout.setContentsMargins(1, 1, 1, 1)
         layout.addWidget(control)
         if control.sizePolicy().horizontalPolicy() is not QSizePolicy.Policy.Expanding and isinstance(control, QCheckBox):
             layout.addStretch(1)
@@ -61,13 +75,24 @@ class Outline(QWidget):
             self._marked = marked
             self.update()
 
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() in (QEvent.Type.FocusIn, QEvent.Type.FocusOut, QEvent.Type.EnabledChange):
+            self.update()
+        return super().eventFilter(watched, event)
+
     def paintEvent(self, _event: QPaintEvent) -> None:
-        if self._marked:
-            with QPainter(self) as painter:
-                painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-                painter.setPen(QPen(QColor(tokens().bad), MARK_WIDTH))
-                inset = MARK_WIDTH / 2
-                painter.drawRoundedRect(QRectF(self.rect()).adjusted(inset, inset, -inset, -inset), SPACE / 2, SPACE / 2)
+        if not self._marked and not self._edged:
+            return
+        colors, focused = tokens(), self._control.hasFocus()
+        color = colors.bad if self._marked else colors.accent if focused else colors.edge
+        if not self._control.isEnabled() and not self._marked:
+            color = colors.line
+        width = MARK_WIDTH if self._marked or focused else 1.0
+        inset = width / 2
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(QPen(QColor(color), width))
+            painter.drawRoundedRect(QRectF(self.rect()).adjusted(inset, inset, -inset, -inset), CORNER, CORNER)
 
 
 class Reason(QWidget):
@@ -83,6 +108,7 @@ class Reason(QWidget):
         self.button.setObjectName("mend")
         self.button.setFont(sized(self.font(), Size.SMALL))
         self.button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.button.setAccessibleName(f"Mend {title}")
         self.button.clicked.connect(lambda: mend(self._nearest))
         layout = QHBoxLayout(self)
         layout.setContentsMargins(2, 0, 2, SPACE // 2)
@@ -115,9 +141,13 @@ class Row:
         self.label = FieldLabel(field, control)
         self.outline = Outline(control)
         self.reason = Reason(field.title, mend)
+        self._said: tuple[str, object | None] = ("", None)
 
     def say(self, words: str, nearest: object | None = None) -> None:
         """Mark the value and say why; no words take the mark away."""
+        if (words, nearest) == self._said:
+            return
+        self._said = words, nearest
         self.outline.mark(bool(words))
         self.reason.say(words, nearest)
         self.control.setAccessibleDescription(f"{words}. {described(self.field)}" if words else described(self.field))

@@ -10,18 +10,21 @@ from typing import Any
 from pydantic import BaseModel
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QCheckBox, QGridLayout, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 
 from primus_studio.theme.fonts import Size, sized
 from primus_studio.theme.icons import icon
 from primus_studio.theme.tokens import SPACE
-from primus_studio.widgets.form_controls import ChoicesBox, control_for
+from primus_studio.widgets.form_controls import CheckBox, ChoicesBox, control_for
 from primus_studio.widgets.form_fields import FormField, value_at
 from primus_studio.widgets.form_number import LegalValues
 from primus_studio.widgets.form_row import Row
 
 LABEL_SHARE = 0.57
 """Most of the width that labels take; longer ones are cut."""
+
+ROW_GAP = 3
+"""Between the rows of a group, in device-independent pixels."""
 
 INDENT = SPACE
 """Of what stands inside a group."""
@@ -68,7 +71,7 @@ class Section(QWidget):
         self.header.setAccessibleDescription(group.says)
         self.grid = QGridLayout()
         self.grid.setHorizontalSpacing(SPACE)
-        self.grid.setVerticalSpacing(1)
+        self.grid.setVerticalSpacing(ROW_GAP)
         self.grid.setColumnStretch(1, 1)
         for place, row in enumerate(self.rows):
             self._add(row, 3 * place)
@@ -81,7 +84,11 @@ class Section(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(SPACE // 4)
-        layout.addWidget(self.header, 0, Qt.AlignmentFlag.AlignLeft)
+        top = QHBoxLayout()
+        top.setContentsMargins(INDENT if group.part else 0, 0, 0, 0)
+        top.addWidget(self.header)
+        top.addStretch(1)
+        layout.addLayout(top)
         layout.addWidget(self.body)
         self._unfold(not group.folded)
 
@@ -96,7 +103,7 @@ class Section(QWidget):
 
     def show_part(self, present: bool) -> None:
         """Show whether the part of the model is there."""
-        if isinstance(self.header, QCheckBox):
+        if isinstance(self.header, CheckBox):
             self.header.setChecked(present)
             self.body.setVisible(present)
 
@@ -109,6 +116,11 @@ class Section(QWidget):
     def rows_below(self) -> list[Row]:
         """Rows of the section and of those inside it."""
         return [row for section in self.sections_below() for row in section.rows]
+
+    def label_widths(self) -> Iterator[int]:
+        """Width that each label below takes, with its indent."""
+        for section in self.sections_below():
+            yield from (row.label.sizeHint().width() + section.level * INDENT for row in section.rows if not _is_wide(row))
 
     def _add(self, row: Row, line: int) -> None:
         if isinstance(row.control, ChoicesBox):
@@ -124,8 +136,8 @@ class Section(QWidget):
         button.clicked.connect(lambda: self._unfold(not self.unfolded))
         return button
 
-    def _part_switch(self) -> QCheckBox:
-        box = QCheckBox(self.group.title, self)
+    def _part_switch(self) -> CheckBox:
+        box = CheckBox(self.group.title, self)
         box.setFont(sized(box.font(), Size.BODY, bold=True))
         box.setAccessibleName(self.group.title)
         box.clicked.connect(lambda wanted: self.part_switched.emit(self.group.part, wanted))
@@ -167,7 +179,7 @@ class Form(QWidget):
         for section in self._made.values():
             section.setVisible(section in wanted)
         self.rows = {row.field.path: row for section in wanted for row in section.rows_below()}
-        self._widest = max((row.label.sizeHint().width() for row in self.rows.values() if not _is_wide(row)), default=0)
+        self._widest = max((width for section in wanted for width in section.label_widths()), default=0)
         if self.rows:
             self.setFocusProxy(next(iter(self.rows.values())).control)
         self._align()
@@ -214,7 +226,7 @@ class Form(QWidget):
         self._align()
 
     def _align(self) -> None:
-        width = min(self._widest + INDENT, int(self.width() * LABEL_SHARE))
+        width = min(self._widest, int(self.width() * LABEL_SHARE))
         for section in self.sections:
             for row in section.rows:
                 if not _is_wide(row):

@@ -99,8 +99,8 @@ class CompressedAttention(Frozen):
 class MixtureOfExperts(Frozen):
     """Routed and shared experts, and which layers have them."""
 
-    num_experts: int = quantity(says="Routed experts per MoE layer", least=1, most=MOST_EXPERTS)
-    top_k: int = quantity(says="Experts each token is sent to", least=1, most=MOST_EXPERTS)
+    num_experts: int = quantity(says="Routed experts per MoE layer", title="Routed experts", least=1, most=MOST_EXPERTS)
+    top_k: int = quantity(says="Experts each token is sent to", title="Experts per token", least=1, most=MOST_EXPERTS)
     moe_ffn_hidden_size: int = quantity(
         says="Width of one routed expert, per branch when gated", title="Expert FFN size", least=1, most=MOST_WIDTH
     )
@@ -118,7 +118,7 @@ class MixtureOfExperts(Frozen):
         most=MOST_LAYERS,
     )
     moe_layers: tuple[int, ...] | None = Field(
-        default=None, description="Explicit MoE layer numbers from 0; overrides the two above"
+        default=None, description="Explicit MoE layer numbers from 0, which override the two above; null = by frequency"
     )
 
     @model_validator(mode="after")
@@ -206,14 +206,16 @@ class ModelCard(Frozen):
     norm: Norm = quantity(Norm.RMSNORM, says="Normalisation")
     norms_per_layer: int = quantity(2, says="Normalisations of the residual stream per layer", least=0, most=4, advanced=True)
     qkv_bias: bool = quantity(False, says="Bias on query, key and value projections", advanced=True)
-    o_bias: bool = quantity(False, says="Bias on the attention output projection", advanced=True)
+    o_bias: bool = quantity(False, says="Bias on the attention output projection", title="Output bias", advanced=True)
     mlp_bias: bool = quantity(False, says="Bias on dense MLP projections", advanced=True)
     qk_norm: bool = quantity(False, says="RMSNorm with a gain on each query and key head", advanced=True)
-    attn_sinks: bool = quantity(False, says="One learned sink logit per head", advanced=True)
+    attn_sinks: bool = quantity(False, says="One learned sink logit per head", title="Attention sinks", advanced=True)
     router_bias: bool = quantity(False, says="Bias per expert in the router", advanced=True)
     expert_bias: bool = quantity(False, says="Bias on expert projections", advanced=True)
     position_embedding: PositionEmbedding = quantity(PositionEmbedding.ROPE, says="Position encoding", advanced=True)
-    max_seq_len: int = quantity(says="Longest sequence the model is made for", unit="tokens", least=1, most=MOST_SEQUENCE)
+    max_seq_len: int = quantity(
+        says="Longest sequence the model is made for", title="Longest sequence", unit="tokens", least=1, most=MOST_SEQUENCE
+    )
     published: PublishedParameters = PublishedParameters()
     sources: tuple[str, ...] = Field(default=(), description="Where the figures of the card come from")
 
