@@ -153,11 +153,9 @@ class EngineService(QObject):
         if pool is None:
             return
         processes = list((pool._processes or {}).values())  # noqa: SLF001 - no public way to end a busy worker before 3.14
-        pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:
-            process.terminate()
-        for process in processes:
-            process.join(1.0)
+            process.kill()  # it holds nothing that needs an orderly end
+        pool.shutdown(wait=True, cancel_futures=True)  # its own thread reaps the dead process; a second waiter would race it
 
     # -- states ------------------------------------------------------------------------------------------------------
 
