@@ -9,6 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from PySide6.QtGui import QUndoCommand
 
+from projectors.inputs.describe import field_title
 from projectors.inputs.study import Study
 
 MERGE_SECONDS = 0.8
@@ -52,7 +53,7 @@ class Change(QUndoCommand):
 
 def edit_words(path: str, value: Any) -> str:
     """Name of an edit, such as `Set tensor parallel (tp) to 4`, from the field's own title."""
-    title = field_title(path)
+    title = title_of(path)
     if isinstance(value, bool):
         return f"Switch {title} {'on' if value else 'off'}"
     if value is None:
@@ -66,15 +67,16 @@ MOST_SHOWN = 24
 """Characters of a value that still fit a menu entry."""
 
 
-def field_title(path: str) -> str:
-    """Title of the field at a dotted path of a study, in lower case but for acronyms; the key itself where none is known."""
+def title_of(path: str) -> str:
+    """Title of the field at a dotted path of a study, in small letters but for acronyms; the key where none is known."""
     model: type[BaseModel] | None = Study
     title = path
     for key in path.split("."):
-        field = model.model_fields.get(key.partition("[")[0]) if model else None
+        name = key.partition("[")[0]
+        field = model.model_fields.get(name) if model else None
         if field is None:
             return key.replace("_", " ")
-        title = field.title or key.replace("_", " ")
+        title = field_title(name, field)
         options = (field.annotation, *get_args(field.annotation))
         models = [option for option in options if isinstance(option, type) and issubclass(option, BaseModel)]
         model = models[0] if models else None
