@@ -51,6 +51,7 @@ class Editor(QStackedWidget):
         self._context, self._groups, self._show, self._sources = context, groups, show, sources
         self._companions = companions
         self._study: Study | None = None
+        self._seen, self._stale = True, False
         self._arranged: tuple[Group, ...] = ()
         self._refused: set[str] = set()
         self._judged: list[Violation] = []
@@ -104,6 +105,19 @@ class Editor(QStackedWidget):
     def _study_changed(self, study: Study | None, _path: str) -> None:
         self._study = study
         self._refused.clear()
+        self._stale = not self._seen
+        if self._seen:
+            self._catch_up()
+
+    def be_seen(self, seen: bool) -> None:
+        """Whether the panel can be looked at. Behind a tab it costs nothing, and follows the study once it is in front."""
+        self._seen = seen
+        if seen and self._stale:
+            self._stale = False
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        study = self._study
         if study is None:
             self.setCurrentIndex(0)
             return
@@ -142,7 +156,8 @@ class Editor(QStackedWidget):
             return
         illegal = state.status is Status.ILLEGAL and state.projection is not None
         self._judged = list(state.projection.violations) if illegal and state.projection is not None else []
-        self._mark()
+        if not self._stale:
+            self._mark()
 
     def _mark(self) -> None:
         found: dict[str, list[Violation]] = {}

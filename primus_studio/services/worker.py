@@ -1,19 +1,26 @@
-"""What the engine process runs. No Qt: this file is imported by a spawned interpreter."""
+"""What the engine process runs. No Qt: this file is imported by a spawned interpreter.
+
+The engine is imported inside the functions: the window names them and has no need of it.
+"""
 
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 from projectors.inputs.cluster import ClusterSpec
 from projectors.inputs.model_card import ModelCard
 from projectors.inputs.recipe import Recipe
 from projectors.inputs.study import Search, Study
-from projectors.projection import project_study
-from projectors.results import Projection
+
+if TYPE_CHECKING:
+    from projectors.results import Projection
 
 
 def projected(study: Study) -> tuple[Projection, float]:
     """A projection and the seconds that it took."""
+    from projectors.projection import project_study
+
     start = time.perf_counter()
     projection = project_study(study)
     return projection, time.perf_counter() - start

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QDockWidget, QMainWindow, QTabWidget
 
+from primus_studio.panels.editor import Editor
 from primus_studio.panels.panel import PanelContext
 from primus_studio.panels.table import PANELS
 from primus_studio.theme.icons import icon
@@ -29,6 +30,8 @@ def make_docks(window: QMainWindow, context: PanelContext) -> dict[str, QDockWid
         content.setAccessibleName(content.accessibleName() or panel.title)
         content.setAccessibleDescription(content.accessibleDescription() or panel.says)
         dock.setWidget(content)
+        if isinstance(content, Editor):
+            dock.visibilityChanged.connect(content.be_seen)
         docks[panel.id] = dock
     window.setDockNestingEnabled(True)
     window.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, QTabWidget.TabPosition.North)

@@ -52,11 +52,11 @@ class MainWindow(QMainWindow):
         self._document = context.document
         self._asks = True
         self.banner = Banner(self)
-        self._show_banner_bar()
         self.docks = make_docks(self, context)
         self.actions_by_id = build_actions(self, self._callbacks())
         menus = fill_menus(self, self.actions_by_id)
         self._fill_toolbar()
+        self._show_banner_bar()
         self._recent = QMenu("Open &recent", self)
         self._recent.aboutToShow.connect(self._fill_recent)
         self._shipped = QMenu("Open s&hipped study", self)
@@ -144,7 +144,11 @@ class MainWindow(QMainWindow):
         holder = QToolBar("Messages", self)
         holder.setObjectName("toolbar.messages")
         holder.setMovable(False)
-        holder.addWidget(self.banner)
+        place = holder.addWidget(self.banner)  # a hidden widget's place counts as disabled, and would disable the buttons
+        self.banner.shown.connect(place.setVisible)
+        self.banner.shown.connect(holder.setVisible)
+        holder.toggleViewAction().setVisible(False)
+        self._message_bar = holder
         self.addToolBarBreak()
         self.addToolBar(holder)
 
@@ -277,7 +281,7 @@ class MainWindow(QMainWindow):
     def _tell(self, title: str, error: InputError | None) -> bool:
         """Show what went wrong; whether all is well."""
         if error is not None:
-            self.banner.say(title, [str(problem) for problem in error.problems])
+            self.banner.say(title, [problem.brief for problem in error.problems], whole=str(error))
         return error is None
 
     # -- the rest ----------------------------------------------------------------------------------------------------
@@ -316,6 +320,7 @@ class MainWindow(QMainWindow):
             self.resize(1280, 800)
         arrange(self, self.docks)
         self.restoreState(QByteArray(self._settings.layout), LAYOUT_VERSION)
+        self._message_bar.setVisible(bool(self.banner.text))
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         """A single local file may be dropped."""

@@ -23,6 +23,15 @@ class InputProblem:
         hint = f" (did you mean {self.suggestion}?)" if self.suggestion else ""
         return f"{place}: {key}found {self.found}, allowed is {self.allowed}{hint}"
 
+    @property
+    def brief(self) -> str:
+        """One line without the folder, and with the suggestion, where there is one, instead of all that is allowed."""
+        name = self.file.replace("\\", "/").rpartition("/")[2]
+        place = ":".join([name or "input", *([str(self.line), str(self.column)] if self.line else [])])
+        key = f"{self.where}: " if self.where else ""
+        hint = f"did you mean {self.suggestion}?" if self.suggestion else f"allowed is {self.allowed}"
+        return f"{place}: {key}found {self.found}; {hint}"
+
 
 class InputError(Exception):
     """An input cannot be used; carries every problem found, never just the first."""

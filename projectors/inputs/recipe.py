@@ -160,7 +160,9 @@ class Recipe(Frozen):
     schedule: Schedule = quantity(Schedule.ONE_F_ONE_B, says="Order of forward and backward passes on the pipeline ranks")
     stage_layers: tuple[int, ...] | None = Field(default=None, description="Layers of every virtual stage in order; null = even")
     sharding: Sharding = quantity(Sharding.ZERO1, says="What data-parallel ranks split: optimizer, gradients, parameters")
-    shard_group: int | None = quantity(None, says="hsdp: GPUs per shard group; null = not used", unit="GPUs", least=1, most=MOST_DEGREE)
+    shard_group: int | None = quantity(
+        None, says="hsdp: GPUs per shard group; null = not used", unit="GPUs", least=1, most=MOST_DEGREE
+    )
     overlap_grad_reduce: bool = quantity(True, says="Gradient reduction behind the backward pass")
     overlap_param_gather: bool = quantity(True, says="Parameter gathering behind the forward pass")
     tp_overlap: bool = quantity(False, says="Tensor-parallel communication behind the GEMMs")

@@ -6,20 +6,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication
+from PySide6.QtWidgets import QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from primus_studio import app
 from primus_studio.actions.palette import Palette
 from primus_studio.actions.table import ACTIONS
 from primus_studio.document.state import StudyDocument
+from primus_studio.panels.editor import Editor
 from primus_studio.panels.panel import PanelContext
 from primus_studio.panels.table import PANELS
 from primus_studio.services.engine import EngineService
 from primus_studio.services.projection_state import Status
 from primus_studio.services.settings import Settings
+from primus_studio.widgets.form_number import NumberBox
 from primus_studio.window.docks import EDITOR_WIDTH
 from primus_studio.window.main_window import MainWindow
 from projectors.inputs.errors import InputError
@@ -172,7 +174,51 @@ def test_the_editors_have_room_for_their_fields(window: MainWindow) -> None:
     assert abs(window.docks["recipe"].width() - EDITOR_WIDTH) < EDITOR_WIDTH // 4
 
 
+def test_a_panel_behind_a_tab_follows_the_study_once_it_is_in_front(window: MainWindow) -> None:
+    editor = window.docks["model"].widget()
+    assert isinstance(editor, Editor)
+    assert not editor.form.rows
+    window.document.edit("model.num_layers", 48)
+    window.show_panel("model")
+    control = editor.form.rows["model.num_layers"].control
+    assert isinstance(control, NumberBox)
+    assert control.value == 48
+    window.show_panel("recipe")
+    window.document.edit("model.num_layers", 52)
+    assert control.value == 48
+    window.show_panel("model")
+    assert control.value == 52
+
+
+def test_a_dropped_file_is_opened(window: MainWindow, tmp_path: Path, qtbot: QtBot) -> None:
+    file = tmp_path / "dropped.study.yaml"
+    assert window.document.save(file) is None
+    window.document.close()
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(file))])
+    copy, button, keys = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    entered = QDragEnterEvent(QPoint(9, 9), copy, data, button, keys)
+    window.dragEnterEvent(entered)
+    assert entered.isAccepted()
+    window.dropEvent(QDropEvent(QPointF(9, 9), copy, data, button, keys))
+    qtbot.waitUntil(lambda: window.document.path == file.resolve())
+
+
+def test_a_file_changed_outside_is_offered_and_reloaded_by_a_click(window: MainWindow, tmp_path: Path, qtbot: QtBot) -> None:
+    file = tmp_path / "mine.study.yaml"
+    assert window.document.save(file) is None
+    file.write_text(file.read_text().replace("mbs: 2", "mbs: 1"))
+    qtbot.waitUntil(lambda: "changed by another program" in window.banner.text)
+    assert window.document.study is not None
+    assert window.document.study.recipe.mbs == 2
+    next(button for button in window.banner.findChildren(QPushButton) if button.text() == "Reload").click()
+    assert window.document.study.recipe.mbs == 1
+    assert not window.banner.text
+
+
 def test_every_control_that_takes_the_keyboard_has_a_name(window: MainWindow) -> None:
+    for name in window.docks:
+        window.show_panel(name)
     nameless = [
         f"{type(widget).__name__} {widget.objectName()}"
         for widget in window.findChildren(QWidget)
