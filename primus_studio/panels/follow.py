@@ -28,6 +28,6 @@ def follow(
             draw(state.study, state.projection)
 
     pane = StatePane(content, draw_state, EMPTY, explains=explains)
-    context.engine.state_changed.connect(pane.show_state)
+    context.engine.state_changed.connect(lambda state: context.turns.later(pane, lambda: pane.show_state(state)))
     pane.show_state(context.engine.state)
     return pane

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from PySide6.QtWidgets import QWidget
 
 from primus_studio.document.state import StudyDocument
+from primus_studio.panels.turns import Turns
 from primus_studio.services.engine import EngineService
 
 
@@ -17,6 +18,7 @@ class PanelContext:
 
     document: StudyDocument
     engine: EngineService
+    turns: Turns = field(default_factory=Turns)  # in which panels draw the engine's answers
 
 
 @dataclass(frozen=True, slots=True)
