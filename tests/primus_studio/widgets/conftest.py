@@ -41,7 +41,7 @@ def engine() -> Engine:
 @pytest.fixture
 def context(engine: Engine) -> SimpleNamespace:
     """What panels are made from."""
-    return SimpleNamespace(engine=engine)
+    return SimpleNamespace(engine=engine, turns=SimpleNamespace(later=lambda _owner, piece: piece()))
 
 
 @pytest.fixture(scope="session")
