@@ -75,6 +75,7 @@ class Editor(QStackedWidget):
         scroll.setWidget(self._content)
         self._nothing = Notice(self)
         self._nothing.say("info", "muted", NOTHING_OPEN)
+        self._nothing.words.setAccessibleName(NOTHING_OPEN)
         self.addWidget(self._nothing)
         self.addWidget(scroll)
         self.setFocusProxy(self.form)
@@ -101,6 +102,8 @@ class Editor(QStackedWidget):
         error = self._context.document.edit(path, name, words)
         if error is not None:
             box.say(fault_words(path, error), next((problem.suggestion for problem in error.problems), None))
+        elif self._study is not None:
+            self._show(self._study, self.form)
 
     def _study_changed(self, study: Study | None, _path: str) -> None:
         self._study = study
@@ -142,8 +145,12 @@ class Editor(QStackedWidget):
         return words.get(value, value) if self.form.rows[path].field.kind is Kind.SWITCH and isinstance(value, str) else value
 
     def _refuse(self, path: str, error: InputError) -> None:
+        if self._study is None:
+            return
         row = self.form.rows.get(path)
-        if row is None or self._study is None:
+        if row is None:
+            self.form.show_value(self._study)
+            self.form.show_part_problem(path, fault_words(path, error))
             return
         self._refused.add(path)
         if not isinstance(row.control, (NumberBox, TextBox)):  # what was typed stays for mending, a choice goes back

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
 
-from primus_studio.panels.editor import Editor, rest
+from primus_studio.panels.editor import Editor, fault_words, rest
 from primus_studio.theme.tokens import SPACE
 from primus_studio.widgets.form_fields import form_fields
 from primus_studio.widgets.forms import Form, Group
@@ -68,7 +68,9 @@ def create(context: PanelContext) -> QWidget:
             return
         title = PARTS[name][1]
         if wanted:
-            panel.edit("model", with_part(study.model, name).model_dump(mode="json"), f"Add {title}")
+            error = panel.edit("model", with_part(study.model, name).model_dump(mode="json"), f"Add {title}")
+            if error is not None:
+                panel.form.show_part_problem(path, fault_words("model", error))
         else:
             panel.edit(path, None, f"Remove {title}")
 

@@ -64,9 +64,15 @@ def derived_words(study: Study) -> str:
     """What follows from recipe and cluster: GPUs, data-parallel sizes, microbatches per replica and step."""
     columns = columns_of(study.recipe, study.cluster)
     if columns.dp < 1:
-        return f"{study.cluster.gpus:,} GPUs are fewer than one replica takes"
+        return f"One replica takes more than {counted(study.cluster.gpus, 'GPU')}"
     experts = f" · edp {columns.expert_dp:,}" if study.model.moe else ""
-    return f"{study.cluster.gpus:,} GPUs · dp {columns.dp:,}{experts} · {columns.microbatches:,} microbatches"
+    gpus, batches = study.cluster.gpus, int(columns.microbatches)
+    return f"{counted(gpus, 'GPU')} · dp {columns.dp:,}{experts} · {counted(batches, 'microbatch', 'es')}"
+
+
+def counted(number: int, thing: str, plural: str = "s") -> str:
+    """A number of things, such as 1 GPU or 32 GPUs."""
+    return f"{number:,} {thing}{'' if number == 1 else plural}"
 
 
 def applicable(study: Study) -> dict[str, bool]:

@@ -139,6 +139,7 @@ class TextBox(QLineEdit):
         super().__init__(parent)
         self._field = field
         self._shown = ""
+        self._offered = False  # an edit was announced that has not been taken: typing the old text back is news too
         self.setFrame(False)
         self.setTextMargins(FRAMELESS_MARGIN, 0, FRAMELESS_MARGIN, 0)
         self.setPlaceholderText(field.null or "")
@@ -147,7 +148,7 @@ class TextBox(QLineEdit):
 
     def show_value(self, value: Any) -> None:
         """Show text, or numbers with commas."""
-        data = plain(value)
+        data, self._offered = plain(value), False
         self._shown = "" if data is None else ", ".join(str(item) for item in data) if isinstance(data, list) else str(data)
         if self.text() != self._shown:
             self.setText(self._shown)
@@ -169,11 +170,13 @@ class TextBox(QLineEdit):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_Escape and self.text() != self._shown:
             self.setText(self._shown)
+            self._commit()
             return
         super().keyPressEvent(event)
 
     def _commit(self) -> None:
-        if self.text() != self._shown:
+        if self.text() != self._shown or self._offered:
+            self._offered = True
             self.edited.emit(self.read())
 
 

@@ -28,6 +28,10 @@ class Kind(Enum):
     TEXT = auto()
 
 
+SHORTEST_WORD = 3
+"""Letters of a unit that is a word, such as GPUs; shorter ones are symbols."""
+
+
 @dataclass(frozen=True, slots=True)
 class FormField:
     """One line of a form. `path` is the dotted key in the study."""
@@ -48,6 +52,11 @@ class FormField:
     def name(self) -> str:
         """Last key of the path."""
         return self.path.rpartition(".")[2]
+
+    @property
+    def singular(self) -> str:
+        """The unit beside a 1: what is counted in words loses its s, symbols such as µs stay."""
+        return self.unit.removesuffix("s") if self.unit.isalpha() and len(self.unit) >= SHORTEST_WORD else self.unit
 
 
 NOT_STATED = "not stated"

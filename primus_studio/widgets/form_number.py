@@ -38,6 +38,7 @@ class NumberBox(QAbstractSpinBox):
         super().__init__(parent)
         self._field, self._legal = field, legal
         self._value: float | None = None
+        self._offered = False  # an edit was announced that has not been taken: typing the old value back is news too
         self._shown = ""
         self.setAccelerated(True)
         self.setFrame(False)
@@ -55,8 +56,9 @@ class NumberBox(QAbstractSpinBox):
 
     def show_value(self, value: float | None) -> None:
         """Show a number, or what null means; typed text that was not taken is replaced."""
-        self._value = value
-        self._shown = "" if value is None else _written(value) + (f" {self._field.unit}" if self._field.unit else "")
+        self._value, self._offered = value, False
+        unit = self._field.singular if value == 1 else self._field.unit
+        self._shown = "" if value is None else f"{_written(value)} {unit}".rstrip()
         if self.lineEdit().text() != self._shown:
             self.lineEdit().setText(self._shown)
             self.lineEdit().setCursorPosition(0)
@@ -64,7 +66,7 @@ class NumberBox(QAbstractSpinBox):
     def read(self) -> Any:
         """What stands in the box: a number, None, or text."""
         text = self.lineEdit().text().strip()
-        number = text.removesuffix(self._field.unit).strip().replace(",", "")
+        number = text.removesuffix(self._field.unit).removesuffix(self._field.singular).strip().replace(",", "")
         if number == "" or text == self._field.null:
             return None
         try:
@@ -102,7 +104,7 @@ class NumberBox(QAbstractSpinBox):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_Escape and self.lineEdit().text() != self._shown:
-            self.show_value(self._value)
+            self._change(self._value)
             return
         super().keyPressEvent(event)
 
@@ -119,14 +121,15 @@ class NumberBox(QAbstractSpinBox):
             self.lineEdit().selectAll()
 
     def _commit(self) -> None:
-        if self.lineEdit().text() != self._shown:
+        if self.lineEdit().text() != self._shown or self._offered:
             self._change(self.read())
 
     def _change(self, value: Any) -> None:
-        if value == self._value:
+        if value == self._value and not self._offered:
             self.show_value(self._value)
-        else:
-            self.edited.emit(value)
+            return
+        self._offered = True
+        self.edited.emit(value)
 
     def _stepped(self, number: float | None, steps: int) -> float | None:
         """The value some steps on; null lies below the least."""

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
     QHBoxLayout,
+    QLabel,
     QLineEdit,
     QSizePolicy,
     QToolButton,
@@ -32,6 +33,9 @@ CORNER = 3
 """Radius of a control's edge."""
 
 GLYPH_SIDE = 14
+
+MOST_REASONS = 2
+"""Reasons written out under a field; the tooltip has all."""
 
 
 class FieldLabel(ElidedLabel):
@@ -96,14 +100,18 @@ class Outline(QWidget):
 
 
 class Reason(QWidget):
-    """Icon, words cut to one line (whole in the tooltip), and a button that puts the nearest legal value."""
+    """Icon, words that wrap, and a button that puts the nearest legal value."""
 
     def __init__(self, title: str, mend: Callable[[object], None], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._title, self._nearest = title, None  # type: str, object
         self.glyph = Glyph("warning", "bad", GLYPH_SIDE, self)
-        self.words = ElidedLabel("", size=Size.SMALL, role="bad", parent=self)
-        self.words.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.words = QLabel(self, wordWrap=True, textFormat=Qt.TextFormat.PlainText)
+        self.words.setObjectName("reason")
+        self.words.setFont(sized(self.font(), Size.SMALL))
+        policy = QSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)  # the form's width rules
+        policy.setHeightForWidth(True)
+        self.words.setSizePolicy(policy)
         self.button = QToolButton(self)
         self.button.setObjectName("mend")
         self.button.setFont(sized(self.font(), Size.SMALL))
@@ -113,17 +121,19 @@ class Reason(QWidget):
         layout = QHBoxLayout(self)
         layout.setContentsMargins(2, 0, 2, SPACE // 2)
         layout.setSpacing(SPACE // 2)
-        layout.addWidget(self.glyph)
+        layout.addWidget(self.glyph, 0, Qt.AlignmentFlag.AlignTop)
         layout.addWidget(self.words, 1)
-        layout.addWidget(self.button)
+        layout.addWidget(self.button, 0, Qt.AlignmentFlag.AlignTop)
         self.hide()
 
     def say(self, words: str, nearest: object | None) -> None:
         """Show the words, and a button where a nearest legal value is known; nothing for no words."""
-        if words and words != self.words.text():
+        if words and words != self.words.toolTip():
             announce(self, f"{self._title}: {words}")
         self._nearest = nearest
-        self.words.setText(words)
+        lines = words.splitlines()
+        more = f"\nand {len(lines) - MOST_REASONS} more" if len(lines) > MOST_REASONS else ""
+        self.words.setText("\n".join(lines[:MOST_REASONS]) + more)
         self.words.setToolTip(words)
         self.button.setVisible(nearest is not None)
         shown = f"{nearest:,}" if isinstance(nearest, int) and not isinstance(nearest, bool) else str(nearest)

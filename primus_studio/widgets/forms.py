@@ -18,7 +18,7 @@ from primus_studio.theme.tokens import SPACE
 from primus_studio.widgets.form_controls import CheckBox, ChoicesBox, control_for
 from primus_studio.widgets.form_fields import FormField, value_at
 from primus_studio.widgets.form_number import LegalValues
-from primus_studio.widgets.form_row import Row
+from primus_studio.widgets.form_row import Reason, Row
 
 LABEL_SHARE = 0.57
 """Most of the width that labels take; longer ones are cut."""
@@ -89,6 +89,8 @@ class Section(QWidget):
         top.addWidget(self.header)
         top.addStretch(1)
         layout.addLayout(top)
+        self.reason = Reason(group.title, lambda _nearest: None, self)
+        layout.addWidget(self.reason)
         layout.addWidget(self.body)
         self._unfold(not group.folded)
 
@@ -106,6 +108,7 @@ class Section(QWidget):
         if isinstance(self.header, CheckBox):
             self.header.setChecked(present)
             self.body.setVisible(present)
+            self.reason.say("", None)
 
     def sections_below(self) -> Iterator[Section]:
         """The section and those inside it."""
@@ -208,6 +211,12 @@ class Form(QWidget):
             for section in self.sections:
                 if not section.group.part and row in section.rows_below():
                     section.reveal()
+
+    def show_part_problem(self, path: str, words: str) -> None:
+        """Say under the title of an optional part why it could not be added or removed."""
+        for section in self.sections:
+            if section.group.part == path:
+                section.reason.say(words, None)
 
     def enable(self, path: str, enabled: bool) -> None:
         """Let a field be edited, or show that it means nothing beside the other values."""

@@ -25,6 +25,7 @@ class LibraryBox(QWidget):
         self._says = says
         self.box = SearchBox(names, title)
         self.box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.box.view().setAccessibleName(title)
         self.box.committed.connect(lambda name: self.chosen.emit(str(name)))
         label = ElidedLabel(title, size=Size.SMALL, role="muted", parent=self)
         label.setBuddy(self.box)

@@ -147,6 +147,17 @@ def test_escape_takes_back_what_was_typed(form_of: Callable[..., tuple[Form, Edi
     assert edits == []
 
 
+def test_what_was_refused_can_be_taken_back_by_typing_the_old_value(
+    form_of: Callable[..., tuple[Form, Edits]], qtbot: QtBot
+) -> None:
+    form, edits = form_of("tp", "stage_layers")
+    typed(qtbot, form.rows["recipe.tp"].control, "0")
+    typed(qtbot, form.rows["recipe.tp"].control, str(STUDY.recipe.tp))
+    typed(qtbot, form.rows["recipe.stage_layers"].control, "x")
+    qtbot.keyClick(form.rows["recipe.stage_layers"].control, Qt.Key.Key_Escape)
+    assert [value for _, value in edits] == [0, STUDY.recipe.tp, "x", None]
+
+
 def test_leaving_a_field_commits_it(form_of: Callable[..., tuple[Form, Edits]], qtbot: QtBot) -> None:
     form, edits = form_of("tp", "pp")
     box = form.rows["recipe.tp"].control
