@@ -25,7 +25,7 @@ FRAMELESS_MARGIN = 4
 CONTROL_MARGIN = 10
 """Height of every control over that of its text, in device-independent pixels."""
 
-SHOWN_CHARACTERS = 8
+SHOWN_CHARACTERS = 5
 """Width that a choice always has; longer words are seen in the list."""
 
 

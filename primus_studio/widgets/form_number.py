@@ -22,8 +22,8 @@ MOST_TYPED = 64
 LEFT_MARGIN = 3
 """Beside the figures, in device-independent pixels."""
 
-ROOM = "0,000,000"
-"""What always fits."""
+ROOM, LEAST_ROOM = "0,000,000", "00,000"
+"""What fits where there is room, and what always does."""
 
 FINE_BELOW, PARTS = 128, 16
 """Whole numbers below the first step by 1, larger ones by the power of two below a sixteenth of themselves."""
@@ -95,12 +95,14 @@ class NumberBox(QAbstractSpinBox):
         return QValidator.State.Acceptable, text, position
 
     def sizeHint(self) -> QSize:
-        hint = super().sizeHint()
-        metrics = QFontMetrics(self.font())
-        return QSize(metrics.horizontalAdvance(ROOM) + 2 * hint.height(), hint.height())
+        return self._size_for(ROOM)
 
     def minimumSizeHint(self) -> QSize:
-        return self.sizeHint()
+        return self._size_for(LEAST_ROOM)
+
+    def _size_for(self, text: str) -> QSize:
+        height = super().sizeHint().height()
+        return QSize(QFontMetrics(self.font()).horizontalAdvance(text) + 2 * height, height)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_Escape and self.lineEdit().text() != self._shown:
