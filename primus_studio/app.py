@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -9,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from PySide6.QtCore import QMessageLogContext, QtMsgType
     from PySide6.QtWidgets import QApplication, QWidget
 
     from primus_studio.window.main_window import MainWindow
@@ -20,6 +22,12 @@ FIRST_STUDY = "mixtral-8x22b-mi355x-4x8"
 """Shipped study that the window opens with when none is named."""
 
 PICTURE_WITHOUT_DISPLAY = "primus-studio.png"
+
+PICTURE_SIZE = (1280, 800)
+"""Of the window in a picture whose size nobody named, in logical pixels."""
+
+OFFSCREEN_NOTES = ("This plugin does not support raise()", "This plugin does not support propagateSizeHints()")
+"""What Qt's offscreen plugin says about windows that nobody sees."""
 
 EVENT_PAUSE_SECONDS = 0.005
 
@@ -55,12 +63,12 @@ def run_window(study_reference: str | None) -> int:
 
 
 def screenshot(
-    study: Study, out: Path, panel: str | None, theme: str, size: tuple[int, int], scale: float
+    study: Study, out: Path, panel: str | None, theme: str, size: tuple[int, int] | None, scale: float
 ) -> None:
     """Draw the window, or one panel of it, offscreen into a PNG.
 
-    `size` is in logical pixels, `scale` the device pixels per logical one. Raises InputError for an unknown panel or a
-    place that cannot be written.
+    `size` is in logical pixels; None draws a panel as large as it stands in the window. `scale` is the device pixels per
+    logical one. Raises InputError for an unknown panel or a place that cannot be written.
     """
     os.environ["QT_QPA_PLATFORM"] = "offscreen"
     os.environ["QT_SCALE_FACTOR"] = str(scale)
@@ -74,19 +82,20 @@ def screenshot(
         raise InputError([InputProblem(where="--panel", found=panel, allowed=", ".join(names), file="command line")])
     application = _application()
     themes.apply(application, themes.Mode(theme))
-    window = _window(remembers=False)
-    window.resize(*size)
-    window.show()
-    window.rearrange()
-    window.engine.start()
-    window.document.new(study, "Open")
-    _wait(application, lambda: window.engine.state.status not in (Status.EMPTY, Status.BUSY))
-    shown = window if panel is None else _alone(window, panel, size)
-    _wait(application, lambda: False, SETTLE_SECONDS)
-    try:
-        _save_picture(shown, out)
-    finally:
-        window.leave()
+    with _without_offscreen_notes():
+        window = _window(remembers=False)
+        window.resize(*(size if size and not panel else PICTURE_SIZE))
+        window.show()
+        window.rearrange()
+        window.engine.start()
+        window.document.new(study, "Open")
+        _wait(application, lambda: window.engine.state.status not in (Status.EMPTY, Status.BUSY))
+        shown = window if panel is None else _alone(window, panel, size)
+        _wait(application, lambda: False, SETTLE_SECONDS)
+        try:
+            _save_picture(shown, out)
+        finally:
+            window.leave()
 
 
 def _start(window: MainWindow, study_reference: str | None) -> None:
@@ -99,9 +108,10 @@ def _start(window: MainWindow, study_reference: str | None) -> None:
 def _draw_without_display(study_reference: str) -> int:
     from projectors.inputs.loading import load_study
 
+    study = load_study(study_reference)
     out = Path(PICTURE_WITHOUT_DISPLAY).resolve()
-    print("There is no display (neither DISPLAY nor WAYLAND_DISPLAY is set), so the window is drawn into a picture:")
-    screenshot(load_study(study_reference), out, None, "dark", (1280, 800), 1.0)
+    print("There is no display (neither DISPLAY nor WAYLAND_DISPLAY is set), so the window is drawn into a picture:", flush=True)
+    screenshot(study, out, None, "dark", None, 1.0)
     print(out)
     return 0
 
@@ -156,14 +166,36 @@ def _window(*, remembers: bool = True) -> MainWindow:
     return MainWindow(PanelContext(StudyDocument(), EngineService()), settings)
 
 
-def _alone(window: MainWindow, panel: str, size: tuple[int, int]) -> QWidget:
-    """One panel, floating, in the size asked for."""
+def _alone(window: MainWindow, panel: str, size: tuple[int, int] | None) -> QWidget:
+    """One panel: in its place before all that share it, or floating in the size asked for."""
     dock = window.docks[panel]
-    dock.setFloating(True)
     dock.show()
+    dock.raise_()
     content = dock.widget()
-    content.setFixedSize(*size)
+    if size is not None:
+        dock.setFloating(True)
+        content.setFixedSize(*size)
     return content
+
+
+@contextlib.contextmanager
+def _without_offscreen_notes() -> Iterator[None]:
+    """Leave out what Qt's offscreen plugin cannot do, and pass on what else Qt says."""
+    from PySide6.QtCore import qFormatLogMessage, qInstallMessageHandler
+
+    def pass_on(kind: QtMsgType, context: QMessageLogContext, text: str) -> None:
+        if text in OFFSCREEN_NOTES:
+            return
+        if before is None:
+            print(qFormatLogMessage(kind, context, text), file=sys.stderr)
+        else:
+            before(kind, context, text)
+
+    before = qInstallMessageHandler(pass_on)
+    try:
+        yield
+    finally:
+        qInstallMessageHandler(before)
 
 
 def _wait(application: QApplication, done: Callable[[], bool], seconds: float = DRAW_SECONDS) -> None:

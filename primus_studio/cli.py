@@ -123,7 +123,7 @@ def _commands() -> dict[str, argparse.ArgumentParser]:
     screenshot.add_argument("out", metavar="OUT.png", type=Path, help="picture to write")
     screenshot.add_argument("--panel", metavar="NAME", help="one panel instead of the whole window")
     screenshot.add_argument("--theme", choices=("light", "dark"), default="light", help="default light")
-    screenshot.add_argument("--size", metavar="WxH", type=_size, default=(1280, 800), help="logical pixels, default 1280x800")
+    screenshot.add_argument("--size", metavar="WxH", type=_size, help="logical pixels, default 1280x800; a panel's own")
     screenshot.add_argument("--scale", metavar="S", type=_scale, default=1.0, help="pixels per logical pixel, default 1")
     return {name.prog.removeprefix(f"{PROGRAM} "): name for name in (project, memory, timeline, show, screenshot)}
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication, QImage
 from PySide6.QtWidgets import QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -242,6 +244,32 @@ def test_a_picture_of_the_window_and_of_one_panel(qtbot: QtBot, tmp_path: Path, 
         out = tmp_path / f"{panel}.png"
         app.screenshot(study, out, panel, theme, (1280, 800), 1.0)
         assert out.read_bytes().startswith(b"\x89PNG")
+    qtbot.wait(1)
+
+
+def test_without_a_display_a_study_that_cannot_be_read_promises_no_picture(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(InputError, match="missing"):
+        app.run_window(str(tmp_path / "missing.study.yaml"))
+    assert capsys.readouterr().out == ""
+
+
+def test_a_picture_says_nothing_of_what_the_offscreen_plugin_cannot_do(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "primus_studio", "screenshot", SHIPPED, str(tmp_path / "x.png"), "--panel", "memory"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert answer.stdout + answer.stderr == ""
+
+
+@pytest.mark.parametrize(("size", "drawn"), [(None, (200, 600)), ((700, 300), (700, 700))])
+def test_a_picture_of_a_panel_is_as_large_as_the_panel_or_as_asked_for(
+    tmp_path: Path, size: tuple[int, int] | None, drawn: tuple[int, int], qtbot: QtBot
+) -> None:
+    out = tmp_path / "panel.png"
+    app.screenshot(load_study(SHIPPED), out, "model", "light", size, 1.0)
+    assert drawn[0] <= QImage(str(out)).width() <= drawn[1]
     qtbot.wait(1)
 
 
