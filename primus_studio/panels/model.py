@@ -6,7 +6,6 @@ from functools import lru_cache
 from math import gcd
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
 
 from primus_studio.panels.editor import Editor, fault_words, rest
@@ -16,6 +15,7 @@ from primus_studio.widgets.forms import Form, Group
 from primus_studio.widgets.labels import ElidedLabel
 from primus_studio.widgets.library_box import LibraryBox
 from projectors.inputs import library
+from projectors.inputs.describe import Frozen
 from projectors.inputs.model_card import (
     CompressedAttention,
     LatentAttention,
@@ -37,7 +37,7 @@ ATTENTION = (
 )
 EXPERTS = ("router_bias", "expert_bias")
 
-PARTS: dict[str, tuple[type[BaseModel], str, str]] = {
+PARTS: dict[str, tuple[type[Frozen], str, str]] = {
     "mla": (LatentAttention, "Latent attention (MLA)", "deepseek-v3"),
     "sliding_window": (SlidingWindow, "Sliding window", "gemma2-27b"),
     "compressed_attention": (CompressedAttention, "Compressed attention (CSA/HCA)", "deepseek-v4-flash"),
