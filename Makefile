@@ -27,7 +27,7 @@ lint: setup-dev ## style, types, walls between packages
 	.venv/bin/lint-imports --no-logo
 
 test: lint ## everything that must hold before a change lands
-	$(OFFSCREEN) $(PYTHON_DEV) -m pytest -n 2 --dist loadfile
+	$(OFFSCREEN) $(PYTHON_DEV) -m pytest -n 2 --dist loadfile --max-worker-restart 0
 
 benchmarks: setup-dev ## time what is promised in seconds
 	$(OFFSCREEN) $(PYTHON_DEV) -m pytest tests/benchmarks --benchmark-enable --benchmark-only
