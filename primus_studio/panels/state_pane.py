@@ -136,7 +136,11 @@ class StatePane(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
-        layout.addWidget(self.banner)
+        if explains:
+            layout.addWidget(self.banner)
+        else:
+            self.banner.words.setWordWrap(False)
+            self.banner.setProperty("card", True)
         layout.addWidget(self._stack, 1)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.veil = Veil(self._stack)
@@ -148,6 +152,7 @@ class StatePane(QWidget):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if watched is self._stack and event.type() is QEvent.Type.Resize:
             self.veil.setGeometry(self._stack.rect())
+            self._place_banner()
         return super().eventFilter(watched, event)
 
     def show_state(self, state: ProjectionState) -> None:
@@ -186,6 +191,16 @@ class StatePane(QWidget):
         self.banner.setToolTip(words)
         self.banner.show()
         self.veil.cover(running=False)
+        self._place_banner()
+
+    def _place_banner(self) -> None:
+        """A banner of one line lies over the foot of the dimmed content, so that nothing moves when it comes and goes."""
+        if not self._explains:
+            self.banner.adjustSize()
+            room = self._stack.geometry()
+            left = room.left() + max(0, (room.width() - self.banner.width()) // 2)
+            self.banner.move(left, room.bottom() - self.banner.height() - SPACE)
+            self.banner.raise_()
 
     def _still_busy(self) -> None:
         if self._drawn:

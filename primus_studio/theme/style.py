@@ -10,10 +10,10 @@ _SHEET = Template("""
 QToolTip { background: $raised; color: $text; border: 1px solid $edge; padding: ${half}px; }
 QMainWindow::separator { background: $window; width: ${half}px; height: ${half}px; }
 QMainWindow::separator:hover { background: $accent; }
-QDockWidget { color: $muted; font-weight: 600; titlebar-close-icon: none; titlebar-normal-icon: none; }
-QDockWidget::title { background: $raised; padding: ${half}px ${space}px; border-bottom: 1px solid $line; }
+#dock-title { background: $raised; border-bottom: 1px solid $line; }
 QMenuBar, QStatusBar, QToolBar { background: $window; color: $text; border: none; }
 QStatusBar::item { border: none; }
+QStatusBar QLabel { padding: ${quarter}px ${space}px; }
 QToolBar { spacing: ${half}px; padding: ${half}px; }
 QMenu { background: $raised; border: 1px solid $edge; padding: ${half}px 0; }
 QMenu::item { padding: ${half}px ${triple}px; }
@@ -43,6 +43,7 @@ QFrame[card="true"] { background: $raised; border: 1px solid $line; border-radiu
 QToolButton { color: $text; border: 1px solid transparent; border-radius: 4px; padding: 3px ${half}px; }
 QToolButton:hover { background: $hover; }
 QToolButton:checked { background: $selection; color: $on_selection; }
+#reason { color: $bad; }
 QToolButton#mend { color: $accent; }
 QToolButton:focus { border-color: $accent; }
 """)
@@ -51,4 +52,5 @@ QToolButton:focus { border-color: $accent; }
 def style_sheet(tokens: Tokens) -> str:
     """The style sheet in the colors of `tokens`."""
     colors = {name: getattr(tokens, name) for name in Tokens.__dataclass_fields__ if name != "scheme"}
-    return _SHEET.substitute(colors, space=SPACE, half=SPACE // 2, triple=SPACE * 3, bar=SPACE + 2, radius=RADIUS)
+    sizes = {"quarter": SPACE // 4, "half": SPACE // 2, "space": SPACE, "triple": SPACE * 3, "bar": SPACE + 2, "radius": RADIUS}
+    return _SHEET.substitute(colors, **sizes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from primus_studio.theme.fonts import Size
@@ -107,3 +108,15 @@ class HeadlineView(QWidget):
                 self._tiles.append(view)
         for view, tile in zip(self._tiles, found, strict=True):
             view.show_tile(tile)
+        if self.isVisible():  # before, the width is not yet the one it will have
+            self._keep_room()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._keep_room()
+
+    def _keep_room(self) -> None:
+        """No line of tiles may be cut off; docks know minimum heights, but none that depend on the width."""
+        layout = self.layout()
+        if layout is not None:
+            self.setMinimumHeight(layout.totalHeightForWidth(self.width()))

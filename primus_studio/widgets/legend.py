@@ -47,19 +47,27 @@ class _Button(QAbstractButton):
         self.setFont(sized(self.font(), Size.SMALL))
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.entry = entry
+        self._compact = False
         self.show_entry(entry)
 
     def show_entry(self, entry: Entry) -> None:
         self.entry = entry
         self.setAccessibleName(" ".join(part for part in (entry.label, entry.value, entry.note) if part))
-        self.setToolTip(f"{entry.label}: press to bring it out")
+        quantity = f" {entry.value}, {entry.note}" if entry.value else ""
+        self.setToolTip(f"{entry.label}{quantity}: press to bring it out")
         self.updateGeometry()
         self.update()
 
+    def show_compact(self, compact: bool) -> None:
+        """Leave the quantity to the tooltip, or write it out."""
+        if compact != self._compact:
+            self._compact = compact
+            self.updateGeometry()
+            self.update()
+
     def sizeHint(self) -> QSize:
         metrics = QFontMetricsF(self.font())
-        numbers = _VALUE_ROOM + _NOTE_ROOM if self.entry.value else ""
+        numbers = _VALUE_ROOM + _NOTE_ROOM if self.entry.value and not self._compact else ""
         width = int(SWATCH + 2.5 * SPACE + metrics.horizontalAdvance(self.entry.label + numbers))
         return QSize(min(width, BUTTON_MOST), int(metrics.height()) + SPACE // 2)
 
@@ -81,7 +89,7 @@ class _Button(QAbstractButton):
             ink = colors.on_selection if self.isChecked() else colors.text
             quiet = colors.on_selection if self.isChecked() else colors.muted
             left, right = SPACE / 2 + SWATCH + SPACE / 2, area.right() - SPACE / 2
-            if entry.value:
+            if entry.value and not self._compact:
                 numbers = QRectF(left, area.top(), right - left, area.height())
                 painter.setPen(QColor(quiet))
                 draw_elided(painter, numbers, entry.note, align=Qt.AlignmentFlag.AlignRight)
@@ -102,6 +110,7 @@ class Legend(QWidget):
 
     def __init__(self, name: str, parent: QWidget | None = None, *, fill: bool = True) -> None:
         super().__init__(parent)
+        self._compact = False
         self.setAccessibleName(name)
         self._flow = FlowLayout(self, gap=SPACE // 2, fill=fill)
         self._buttons: list[_Button] = []
@@ -119,13 +128,20 @@ class Legend(QWidget):
             button.deleteLater()
         for entry in entries:
             button = _Button(entry, self)
+            button.show_compact(self._compact)
             button.setChecked(entry.key == chosen)
             button.toggled.connect(self._toggled)
-            button.show()
             self._flow.addWidget(button)
+            button.show()  # lays its line out at once, so it must have its place by then
             self._buttons.append(button)
         if chosen is not None and all(entry.key != chosen for entry in entries):
             self.brought_out.emit(None)
+
+    def show_compact(self, compact: bool) -> None:
+        """Names alone, quantities in the tooltips; or both."""
+        self._compact = compact
+        for button in self._buttons:
+            button.show_compact(compact)
 
     def buttons(self) -> tuple[QAbstractButton, ...]:
         return tuple(self._buttons)

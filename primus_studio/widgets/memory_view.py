@@ -10,7 +10,7 @@ from primus_studio.theme.fonts import Size
 from primus_studio.theme.marks import MEMORY_HUES
 from primus_studio.theme.tokens import SPACE
 from primus_studio.widgets.labels import ElidedLabel, Glyph
-from primus_studio.widgets.legend import Entry, Legend
+from primus_studio.widgets.legend import BUTTON_MOST, Entry, Legend
 from primus_studio.widgets.memory_bar import MemoryBars
 from primus_studio.widgets.memory_words import headline, segments, share, verdict
 from projectors.results import MemoryBreakdown
@@ -21,6 +21,9 @@ WIDE = 680
 
 LEGEND_WIDTH = 264
 """Width of the legend beside the bars in device-independent pixels."""
+
+TWO_COLUMNS = 2 * (BUTTON_MOST + SPACE) + SPACE
+"""Width in device-independent pixels below which the legend has no room for quantities in two columns."""
 
 QWIDGETSIZE_MAX = 16_777_215
 """Qt's word for no limit; PySide does not name it."""
@@ -79,5 +82,6 @@ class MemoryView(QWidget):
         super().resizeEvent(event)
         wide = self.width() >= WIDE
         self._body.setDirection(QBoxLayout.Direction.LeftToRight if wide else QBoxLayout.Direction.TopToBottom)
+        self.legend.show_compact(self.width() < TWO_COLUMNS)
         self.legend.setMaximumWidth(LEGEND_WIDTH if wide else QWIDGETSIZE_MAX)
         self.legend.setMinimumWidth(LEGEND_WIDTH if wide else 0)

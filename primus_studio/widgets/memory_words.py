@@ -29,7 +29,7 @@ class Fit(Enum):
 @dataclass(frozen=True, slots=True)
 class Verdict:
     fit: Fit
-    short: str  # Fits, Too large
+    short: str  # Fits, Too big
     words: str  # headroom 29.2 GiB
 
 
@@ -39,10 +39,8 @@ def verdict(memory: MemoryBreakdown) -> Verdict:
     if peak <= memory.budget_bytes:
         return Verdict(Fit.FITS, "Fits", f"headroom {bytes_text(memory.budget_bytes - peak)}")
     if peak <= memory.capacity_bytes:
-        return Verdict(
-            Fit.MARGIN, "Too tight", f"{bytes_text(peak - memory.budget_bytes)} into the {percent_text(memory.margin)} margin"
-        )
-    return Verdict(Fit.OVER, "Too large", f"over by {bytes_text(peak - memory.capacity_bytes)}")
+        return Verdict(Fit.MARGIN, "Tight", f"{bytes_text(peak - memory.budget_bytes)} into margin")
+    return Verdict(Fit.OVER, "Too big", f"over by {bytes_text(peak - memory.capacity_bytes)}")
 
 
 def headline(memory: MemoryBreakdown) -> str:

@@ -73,11 +73,7 @@ class TileView(_Explained):
         small, figure = QFontMetricsF(self._small), QFontMetricsF(self._figure)
         tile = self.tile
         icon = ICON_SIDE + SPACE / 2 if tile.icon else 0
-        width = max(
-            icon + figure.horizontalAdvance(tile.figure),
-            small.horizontalAdvance(tile.caption),
-            small.horizontalAdvance(tile.note),
-        )
+        width = max(icon + figure.horizontalAdvance(tile.figure), small.horizontalAdvance(tile.caption))  # a note may be cut
         return QSize(max(TILE_LEAST, int(width) + 2 * SPACE + 4), int(2 * small.height() + figure.height()) + 2 * SPACE)
 
     def minimumSizeHint(self) -> QSize:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer
 from PySide6.QtWidgets import QDockWidget, QMainWindow, QTabWidget
 
 from primus_studio.panels.editor import Editor
 from primus_studio.panels.panel import PanelContext
 from primus_studio.panels.table import PANELS
 from primus_studio.theme.icons import icon
+from primus_studio.window.dock_title import DockTitle
 
 EDITOR_WIDTH = 352
 """Of the column of editors: the widest label and its field, without wrapping."""
@@ -25,7 +26,7 @@ def make_docks(window: QMainWindow, context: PanelContext) -> dict[str, QDockWid
         dock = QDockWidget(panel.title, window)
         dock.setObjectName(f"dock.{panel.id}")
         dock.setWindowIcon(icon(panel.icon))
-        dock.setToolTip(panel.says)
+        dock.setTitleBarWidget(DockTitle(dock, panel.says))
         content = panel.create(context)
         content.setAccessibleName(content.accessibleName() or panel.title)
         content.setAccessibleDescription(content.accessibleDescription() or panel.says)
@@ -33,6 +34,7 @@ def make_docks(window: QMainWindow, context: PanelContext) -> dict[str, QDockWid
         if isinstance(content, Editor):
             dock.visibilityChanged.connect(content.be_seen)
         docks[panel.id] = dock
+    Hug(window, docks["headline"], docks["timeline"])
     window.setDockNestingEnabled(True)
     window.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, QTabWidget.TabPosition.North)
     return docks
@@ -60,4 +62,40 @@ def arrange(window: QMainWindow, docks: Mapping[str, QDockWidget]) -> None:
         [docks["headline"], docks["timeline"], docks["memory"]], [HEADLINE_HEIGHT, TIMELINE_HEIGHT, DETAILS_HEIGHT],
         Qt.Orientation.Vertical,
     )
+    name_titles(docks)
     window.resizeDocks([docks["memory"], docks["step"]], [beside * 3 // 5, beside * 2 // 5], Qt.Orientation.Horizontal)
+
+
+def name_titles(docks: Mapping[str, QDockWidget]) -> None:
+    """Say each panel's name where no tab does, after docks were put somewhere."""
+    for dock in docks.values():
+        title = dock.titleBarWidget()
+        if isinstance(title, DockTitle):
+            title.show_name()
+
+
+class Hug(QObject):
+    """Keeps a dock as low as its content while the user leaves its height alone: when less is needed, `heir` gets the room."""
+
+    def __init__(self, window: QMainWindow, dock: QDockWidget, heir: QDockWidget) -> None:
+        super().__init__(dock)
+        self._window, self._dock, self._heir = window, dock, heir
+        self._needed = 0
+        self._soon = QTimer(self, singleShot=True, interval=0)
+        self._soon.timeout.connect(self._shrink)
+        dock.widget().installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() is QEvent.Type.LayoutRequest:
+            self._soon.start()
+        return super().eventFilter(watched, event)
+
+    def _shrink(self) -> None:
+        content = self._dock.widget()
+        needed, before = content.minimumSizeHint().height(), self._needed
+        self._needed = needed
+        if needed < before and content.height() <= before and not self._dock.isFloating():
+            spare = content.height() - needed
+            docks = [self._dock, self._heir]
+            heights = [self._dock.height() - spare, self._heir.height() + spare]
+            self._window.resizeDocks(docks, heights, Qt.Orientation.Vertical)

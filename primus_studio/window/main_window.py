@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QByteArray, Qt, QTimer
 from PySide6.QtGui import QAction, QCloseEvent, QDragEnterEvent, QDropEvent, QGuiApplication
-from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QMainWindow, QMenu, QMessageBox, QToolBar
+from PySide6.QtWidgets import QApplication, QDockWidget, QFileDialog, QLabel, QMainWindow, QMenu, QMessageBox, QToolBar
 
 from primus_studio import theme
 from primus_studio.actions.build import build_actions, enable, fill_menus, fill_toolbar
@@ -24,7 +24,7 @@ from primus_studio.services.settings import Settings
 from primus_studio.theme import Mode
 from primus_studio.window.about import show_about
 from primus_studio.window.banner import Banner, Offer
-from primus_studio.window.docks import arrange, make_docks
+from primus_studio.window.docks import arrange, make_docks, name_titles
 from primus_studio.window.new_study import NewStudy
 from projectors import reports
 from projectors.inputs import library
@@ -36,6 +36,9 @@ LAYOUT_VERSION = 1
 """Raise it when panels change so that a saved layout no longer fits."""
 
 STUDY_FILTER = "Studies (*.study.yaml *.yaml *.yml);;All files (*)"
+
+HINT_MS = 5000
+"""How long a hint stands in the status bar."""
 
 SMALLEST = (960, 600)
 
@@ -94,6 +97,8 @@ class MainWindow(QMainWindow):
             "view.theme-system": lambda: self._dress(Mode.SYSTEM),
             "view.theme-light": lambda: self._dress(Mode.LIGHT),
             "view.theme-dark": lambda: self._dress(Mode.DARK),
+            "view.float-panel": lambda: self._with_panel(lambda dock: dock.setFloating(not dock.isFloating())),
+            "view.close-panel": lambda: self._with_panel(lambda dock: dock.close()),
             "view.full-screen": lambda: self.setWindowState(self.windowState() ^ Qt.WindowState.WindowFullScreen),
             "view.reset-layout": self.rearrange,
             "help.shortcuts": lambda: show_sheet(self, self._every_action()),
@@ -294,6 +299,15 @@ class MainWindow(QMainWindow):
         content = dock.widget()
         content.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
+    def _with_panel(self, run: Callable[[QDockWidget], object]) -> None:
+        """Do something with the panel that has the keyboard."""
+        focused = QApplication.focusWidget()
+        for dock in self.docks.values():
+            if focused is not None and dock.isAncestorOf(focused):
+                run(dock)
+                return
+        self.statusBar().showMessage("No panel has the keyboard; Alt+1 to Alt+7 go to one", HINT_MS)
+
     def _copy_result(self) -> None:
         state = self._context.engine.state
         if state.study is not None and state.projection is not None:
@@ -320,6 +334,7 @@ class MainWindow(QMainWindow):
             self.resize(1280, 800)
         arrange(self, self.docks)
         self.restoreState(QByteArray(self._settings.layout), LAYOUT_VERSION)
+        name_titles(self.docks)
         self._message_bar.setVisible(bool(self.banner.text))
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:

@@ -133,7 +133,7 @@ def test_the_tiles_quote_the_projection(done: ProjectionState, projection: Proje
     assert shown["Tokens/s/GPU"].figure == number_text(projection.throughput.tokens_per_s_per_gpu)
     assert shown["Step"].figure == seconds_text(projection.step.seconds)
     assert shown["Memory"].icon is not None, "whether it fits is not told by color alone"
-    assert shown["Memory"].figure in ("Fits", "Too tight", "Too large")
+    assert shown["Memory"].figure in ("Fits", "Tight", "Too big")
 
 
 def test_the_origin_of_the_figures_stands_beside_them(qtbot: QtBot, done: ProjectionState, projection: Projection) -> None:
