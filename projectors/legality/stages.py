@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from projectors.inputs.recipe import Recompute, Schedule
+from projectors.inputs.model_card import ModelCard
+from projectors.inputs.recipe import Recipe, Recompute, Schedule
 from projectors.legality.rule import Condition, Situation, rule
-from projectors.pipeline import applicable
+from projectors.pipeline import V_CHUNKS, applicable
 
 SCHEDULES = tuple(schedule for schedule in Schedule if schedule is not Schedule.AUTO)
 
@@ -42,6 +43,17 @@ def stage_layers_name_every_stage(s: Situation) -> Condition:
 def stage_layers_hold_the_model(s: Situation) -> Condition:
     """Each layer stands on exactly one virtual stage."""
     return s.recipe.stage_layers is None or sum(s.recipe.stage_layers) == s.card.num_layers
+
+
+def chunk_counts(card: ModelCard, recipe: Recipe, schedule: Schedule) -> tuple[int, ...]:
+    """Virtual stages per rank with which a schedule is worth a look: the number that it needs; for the interleaved one the
+    recipe's own and each that gives every virtual stage equally many layers."""
+    if schedule is not Schedule.INTERLEAVED:
+        return (V_CHUNKS,) if schedule.v_shaped else (1,)
+    most = card.num_layers // recipe.pp if recipe.pp > 1 else 1
+    even = {chunks for chunks in range(2, most + 1) if card.num_layers % (recipe.pp * chunks) == 0}
+    own = {recipe.vpp} if recipe.vpp > 1 else set()
+    return tuple(sorted(even | own)) or (2,)
 
 
 def _schedule_faults(s: Situation) -> str:
