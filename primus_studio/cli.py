@@ -20,7 +20,7 @@ from typing import NoReturn
 from projectors.inputs.errors import InputError
 
 PROGRAM = "primus-studio"
-KINDS = ("models", "hardware", "networks", "clusters", "studies")
+KINDS = ("models", "hardware", "networks", "clusters", "frameworks", "studies")
 
 
 class Exit(IntEnum):
@@ -114,7 +114,10 @@ def _commands() -> dict[str, argparse.ArgumentParser]:
     timeline = _parser("timeline", "the pipeline schedule, event by event")
     _takes_study(timeline)
     timeline.add_argument("--chrome-trace", metavar="FILE", type=Path, help="write the events for Perfetto or chrome://tracing")
-    show = _parser("show", "what is known: models, hardware, networks, clusters, studies")
+    validate = _parser("validate", "projected against measured runs")
+    validate.add_argument("files", metavar="FILE", nargs="*", type=Path, help="measured runs; default: the shipped ones")
+    _answers_json(validate)
+    show = _parser("show", "what is known: models, hardware, networks, clusters, frameworks, studies")
     show.add_argument("kind", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
     show.add_argument("name", nargs="?", metavar="NAME", help="one of them, in full")
     _answers_json(show)
@@ -125,7 +128,7 @@ def _commands() -> dict[str, argparse.ArgumentParser]:
     screenshot.add_argument("--theme", choices=("light", "dark"), default="light", help="default light")
     screenshot.add_argument("--size", metavar="WxH", type=_size, help="logical pixels, default 1280x800; a panel's own")
     screenshot.add_argument("--scale", metavar="S", type=_scale, default=1.0, help="pixels per logical pixel, default 1")
-    return {name.prog.removeprefix(f"{PROGRAM} "): name for name in (project, memory, timeline, show, screenshot)}
+    return {name.prog.removeprefix(f"{PROGRAM} "): name for name in (project, memory, timeline, validate, show, screenshot)}
 
 
 def _parser(name: str, says: str) -> argparse.ArgumentParser:

@@ -58,6 +58,15 @@ def timeline(options: Namespace) -> Exit:
     return _verdict(projection)
 
 
+def validate(options: Namespace) -> Exit:
+    """Projected against measured."""
+    from projectors import validation
+
+    found = validation.validate(validation.load_cases(options.files))
+    _answer(options, lambda: validation.validation_json(found), lambda: validation.validation_text(found))
+    return Exit.ANSWERED
+
+
 def show(options: Namespace) -> Exit:
     """Listings and single profiles."""
     from projectors import listing

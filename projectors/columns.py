@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projectors.inputs.cluster import ClusterSpec
+from projectors.inputs.framework import DEFAULT_FRAMEWORK, FrameworkProfile
 from projectors.inputs.hardware import Precision
 from projectors.inputs.recipe import (
     FloatFormat,
@@ -86,6 +87,7 @@ class Columns:
     master_weights: FloatFormat
     grad_reduce_dtype: FloatFormat
     vocabulary_multiple: int = VOCABULARY_MULTIPLE
+    framework: FrameworkProfile = DEFAULT_FRAMEWORK
 
     @property
     def dp(self) -> Quantity:
@@ -143,7 +145,7 @@ class Columns:
         return ceil_div(vocab_size, self.vocabulary_multiple * self.tp) * self.vocabulary_multiple
 
 
-def columns_of(recipe: Recipe, cluster: ClusterSpec) -> Columns:
+def columns_of(recipe: Recipe, cluster: ClusterSpec, framework: FrameworkProfile = DEFAULT_FRAMEWORK) -> Columns:
     """The columns of one recipe: scalars. Legality is not checked here."""
     shared = {name: getattr(recipe, name) for name in _SHARED_FIELDS}
     return Columns(
@@ -151,6 +153,7 @@ def columns_of(recipe: Recipe, cluster: ClusterSpec) -> Columns:
         sequence_parallel=recipe.uses_sequence_parallel,
         shard_group=recipe.shard_group or cluster.gpus_per_node,
         modules_recomputed=recipe.modules_recomputed,
+        framework=framework,
         **shared,
     )
 

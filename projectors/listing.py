@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from projectors.inputs import library
 from projectors.inputs.cluster import ClusterSpec, NetworkProfile
 from projectors.inputs.errors import InputError
+from projectors.inputs.framework import FrameworkProfile
 from projectors.inputs.hardware import HardwareProfile
 from projectors.inputs.library import Kind
 from projectors.inputs.model_card import ModelCard, attention_name
@@ -25,6 +26,7 @@ LOADERS: dict[Kind, Callable[[str], BaseModel]] = {
     Kind.HARDWARE: library.hardware,
     Kind.NETWORK: library.network,
     Kind.CLUSTER: library.cluster,
+    Kind.FRAMEWORK: library.framework,
     Kind.STUDY: library.study,
 }
 
@@ -124,6 +126,10 @@ def _network_summary(profile: NetworkProfile) -> tuple[str, ...]:
     return (_tiers_text(profile.tiers),)
 
 
+def _framework_summary(profile: FrameworkProfile) -> tuple[str, ...]:
+    return (profile.title, _value_text(profile.cuda_graphs))
+
+
 def _cluster_summary(cluster: ClusterSpec) -> tuple[str, ...]:
     return (number_text(cluster.gpus), cluster.hardware.name, _tiers_text(cluster.tiers))
 
@@ -143,5 +149,6 @@ _SUMMARIES: dict[Kind, tuple[tuple[str, ...], Callable[[Any], tuple[str, ...]]]]
     Kind.HARDWARE: (("hardware", "HBM\nGiB", "HBM\nTB/s", "bf16\nTFLOP/s", "fp8\nTFLOP/s"), _hardware_summary),
     Kind.NETWORK: (("network", "levels, per GPU and direction"), _network_summary),
     Kind.CLUSTER: (("cluster", "GPUs", "hardware", "levels, per GPU and direction"), _cluster_summary),
+    Kind.FRAMEWORK: (("framework", "title", "CUDA graphs"), _framework_summary),
     Kind.STUDY: (("study", "model", "cluster", "split", "batch x sequence"), _study_summary),
 }

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from projectors.columns import Columns, columns_of
 from projectors.inputs.cluster import ClusterSpec
+from projectors.inputs.framework import DEFAULT_FRAMEWORK, FrameworkProfile
 from projectors.inputs.model_card import ModelCard
 from projectors.inputs.recipe import Recipe, Schedule
 from projectors.inputs.study import Study
@@ -20,18 +21,27 @@ from projectors.workload.parameters import model_parameters
 
 def project_study(study: Study) -> Projection:
     """The projection of a study, with its memory margin."""
-    return project(study.model, study.cluster, study.recipe, memory_margin=study.search.memory_margin)
+    return project(
+        study.model, study.cluster, study.recipe, memory_margin=study.search.memory_margin, framework=study.framework
+    )
 
 
-def project(card: ModelCard, cluster: ClusterSpec, recipe: Recipe, *, memory_margin: float) -> Projection:
-    """Memory and throughput of one recipe of one model on one cluster.
+def project(
+    card: ModelCard,
+    cluster: ClusterSpec,
+    recipe: Recipe,
+    *,
+    memory_margin: float,
+    framework: FrameworkProfile = DEFAULT_FRAMEWORK,
+) -> Projection:
+    """Memory and throughput of one recipe of one model on one cluster, trained by one framework.
 
     An illegal recipe is answered with its violations and nothing else. `memory_margin` is the part of each device's
     capacity that must stay free for the recipe to count as feasible. Schedule `auto` becomes the fastest applicable
     schedule that fits, or the smallest one when none does.
     """
     broken = violations(card, cluster, recipe)
-    columns = columns_of(recipe, cluster)
+    columns = columns_of(recipe, cluster, framework)
     empty = Projection(
         violations=broken,
         warnings=warnings(card, cluster, recipe),

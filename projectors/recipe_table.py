@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from projectors.columns import Columns, columns_of
 from projectors.inputs.cluster import ClusterSpec
+from projectors.inputs.framework import DEFAULT_FRAMEWORK, FrameworkProfile
 from projectors.inputs.recipe import Recipe
 
 Index = NDArray[np.intp]
@@ -45,6 +46,7 @@ class RecipeTable:
     length: int
     numbers: Mapping[str, NDArray[Any]]
     categories: Mapping[str, Category]
+    framework: FrameworkProfile = DEFAULT_FRAMEWORK
 
     def recipe(self, row: int) -> Recipe:
         """Recipe number `row` as a validated value."""
@@ -53,7 +55,9 @@ class RecipeTable:
         return Recipe.model_validate({**self.base.model_dump(), **changes})
 
 
-def product_table(base: Recipe, axes: Mapping[str, Sequence[Any]]) -> RecipeTable:
+def product_table(
+    base: Recipe, axes: Mapping[str, Sequence[Any]], framework: FrameworkProfile = DEFAULT_FRAMEWORK
+) -> RecipeTable:
     """Every combination of the values of the axes, the last axis changing fastest."""
     sizes = [len(values) for values in axes.values()]
     length = int(np.prod(sizes)) if sizes else 1
@@ -65,7 +69,7 @@ def product_table(base: Recipe, axes: Mapping[str, Sequence[Any]]) -> RecipeTabl
             numbers[name] = np.asarray(values)[code]
         else:
             categories[name] = Category(code.astype(np.int64), tuple(values))
-    return RecipeTable(base, length, numbers, categories)
+    return RecipeTable(base, length, numbers, categories, framework)
 
 
 def split(
@@ -91,7 +95,7 @@ def split(
 def _columns(table: RecipeTable, cluster: ClusterSpec, index: Index) -> Columns:
     """Columns of rows of equal categories."""
     categories = {name: column.values[column.codes[index[0]]] for name, column in table.categories.items()}
-    columns = columns_of(table.base.model_copy(update=categories), cluster)
+    columns = columns_of(table.base.model_copy(update=categories), cluster, table.framework)
     numbers: dict[str, Any] = {name: values[index] for name, values in table.numbers.items()}
     tp = numbers.get("tp", columns.tp)
     if "sequence_parallel" in numbers:

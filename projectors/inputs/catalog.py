@@ -23,6 +23,7 @@ class Kind(StrEnum):
     HARDWARE = "hardware"
     NETWORK = "networks"
     CLUSTER = "clusters"
+    FRAMEWORK = "frameworks"
     STUDY = "studies"
 
     @property
@@ -33,6 +34,7 @@ class Kind(StrEnum):
             "hardware": "hardware profile",
             "networks": "network",
             "clusters": "cluster",
+            "frameworks": "framework",
             "studies": "study",
         }[self]
 

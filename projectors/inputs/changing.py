@@ -12,6 +12,7 @@ from projectors.inputs import words
 from projectors.inputs.catalog import Kind
 from projectors.inputs.cluster import ClusterSpec
 from projectors.inputs.errors import InputError, InputProblem
+from projectors.inputs.framework import FrameworkProfile
 from projectors.inputs.hardware import HardwareProfile
 from projectors.inputs.loading import cluster_name, made_from, usual_tiers, validated
 from projectors.inputs.model_card import ModelCard
@@ -27,10 +28,11 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "model": ModelCard,
     "cluster": ClusterSpec,
     "recipe": Recipe,
+    "framework": FrameworkProfile,
     "compute": Compute,
     "search": Search,
 }
-KINDS = {"model": Kind.MODEL, "cluster": Kind.CLUSTER}
+KINDS = {"model": Kind.MODEL, "cluster": Kind.CLUSTER, "framework": Kind.FRAMEWORK}
 
 _STEP = re.compile(r"\.?([A-Za-z_][A-Za-z0-9_-]*)|\[(\d+)\]")
 

@@ -17,6 +17,7 @@ from projectors.inputs import words
 from projectors.inputs.catalog import Kind
 from projectors.inputs.cluster import ClusterSpec, NetworkProfile, Tier
 from projectors.inputs.errors import InputError, InputProblem
+from projectors.inputs.framework import FrameworkProfile
 from projectors.inputs.hardware import HardwareProfile
 from projectors.inputs.model_card import ModelCard
 from projectors.inputs.recipe import Recipe
@@ -55,6 +56,11 @@ def load_hardware(reference: str | Path) -> HardwareProfile:
     return validated(HardwareProfile, _opened(Kind.HARDWARE, reference))
 
 
+def load_framework(reference: str | Path) -> FrameworkProfile:
+    """The framework profile of a name or path. Raises InputError."""
+    return validated(FrameworkProfile, _opened(Kind.FRAMEWORK, reference))
+
+
 def load_network(reference: str | Path) -> NetworkProfile:
     """The network profile of a name or path. Raises InputError."""
     return validated(NetworkProfile, _opened(Kind.NETWORK, reference))
@@ -69,12 +75,12 @@ def load_cluster(reference: str | Path) -> ClusterSpec:
 
 
 def made_from(kind: Kind, value: Any, mark: Mark, folder: Path | None = None) -> Any:
-    """A model card, hardware profile or cluster from plain data: a name, a path, or a mapping (with `extends` or whole)."""
+    """A model card, hardware profile, cluster or framework from plain data: a name, a path, or a mapping (`extends` or whole)."""
     return referenced(kind, Document(value, {(): mark}), folder or Path.cwd())
 
 
 def referenced(kind: Kind, document: Document, folder: Path) -> Any:
-    """A model card, hardware profile or cluster from a document that is a name, a path or a mapping. Raises InputError."""
+    """A model card, hardware profile, cluster or framework from a document: a name, a path or a mapping. Raises InputError."""
     return _BUILD[kind](_referenced(kind, document, folder))
 
 
@@ -122,6 +128,8 @@ def _study(document: Document) -> Study:
             faults.append(_missing(document, key, f"the name or path of a {kind.word}, or a mapping"))
         else:
             parts[key] = attempt(faults, partial(referenced, kind, document.part(key), folder))
+    if data.get("framework") is not None:
+        parts["framework"] = attempt(faults, partial(referenced, Kind.FRAMEWORK, document.part("framework"), folder))
     for key, model in SECTIONS.items():
         if data.get(key) is not None:
             parts[key] = attempt(faults, partial(validated, model, document.part(key)))
@@ -193,7 +201,12 @@ def _card(document: Document) -> ModelCard:
     return validated(ModelCard, Document(data, document.marks))
 
 
-_BUILD: dict[Kind, Callable[[Document], Any]] = {Kind.MODEL: _card, Kind.HARDWARE: _hardware, Kind.CLUSTER: _cluster}
+_BUILD: dict[Kind, Callable[[Document], Any]] = {
+    Kind.MODEL: _card,
+    Kind.HARDWARE: _hardware,
+    Kind.CLUSTER: _cluster,
+    Kind.FRAMEWORK: partial(validated, FrameworkProfile),
+}
 
 
 def _referenced(kind: Kind, document: Document, folder: Path) -> Document:

@@ -17,7 +17,7 @@ from projectors.inputs.yaml_text import Document, Mark, describe, read_file
 PATH_ENDINGS = (".yaml", ".yml", ".json")
 FREE_MAPS = ("sources", "axes")  # maps whose keys are the author's own; null there takes an entry out
 NESTED: dict[Kind, dict[str, Kind]] = {
-    Kind.STUDY: {"model": Kind.MODEL, "cluster": Kind.CLUSTER},
+    Kind.STUDY: {"model": Kind.MODEL, "cluster": Kind.CLUSTER, "framework": Kind.FRAMEWORK},
     Kind.CLUSTER: {"hardware": Kind.HARDWARE, "network": Kind.NETWORK},
 }
 

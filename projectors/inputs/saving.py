@@ -19,7 +19,8 @@ from projectors.inputs.catalog import Kind
 from projectors.inputs.changing import follows_network
 from projectors.inputs.cluster import ClusterSpec
 from projectors.inputs.errors import InputError, InputProblem
-from projectors.inputs.loading import load_cluster, load_hardware, load_model, study_from_text
+from projectors.inputs.framework import DEFAULT_FRAMEWORK
+from projectors.inputs.loading import load_cluster, load_framework, load_hardware, load_model, study_from_text
 from projectors.inputs.recipe import Recipe
 from projectors.inputs.references import FREE_MAPS, is_path
 from projectors.inputs.study import Compute, Search, Study
@@ -28,7 +29,12 @@ from projectors.inputs.yaml_text import is_text
 LINE_WIDTH = 130
 LONGEST_FLOW = 100  # characters of a list or map that is still written on one line
 
-_LOADERS: dict[Kind, Any] = {Kind.MODEL: load_model, Kind.CLUSTER: load_cluster, Kind.HARDWARE: load_hardware}
+_LOADERS: dict[Kind, Any] = {
+    Kind.MODEL: load_model,
+    Kind.CLUSTER: load_cluster,
+    Kind.HARDWARE: load_hardware,
+    Kind.FRAMEWORK: load_framework,
+}
 
 
 def study_text(study: Study) -> str:
@@ -83,6 +89,8 @@ def _plain(study: Study) -> dict[str, Any]:
         "cluster": _stated(Kind.CLUSTER, study.cluster, _cluster(study.cluster)),
         "recipe": study.recipe.model_dump(mode="json"),
     }
+    if study.framework != DEFAULT_FRAMEWORK:
+        plain["framework"] = _stated(Kind.FRAMEWORK, study.framework, study.framework.model_dump(mode="json"))
     if study.compute != Compute.model_validate({}):
         plain["compute"] = study.compute.model_dump(mode="json")
     if study.search != Search.model_validate({}):

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from projectors.inputs.cluster import ClusterSpec
 from projectors.inputs.describe import Frozen, quantity
+from projectors.inputs.framework import DEFAULT_FRAMEWORK, FrameworkProfile
 from projectors.inputs.model_card import ModelCard
 from projectors.inputs.recipe import Recipe
 
@@ -74,5 +75,6 @@ class Study(Frozen):
     model: ModelCard = Field(description="The model")
     cluster: ClusterSpec = Field(description="The cluster")
     recipe: Recipe = Field(description="The recipe")
+    framework: FrameworkProfile = Field(default=DEFAULT_FRAMEWORK, description="The training framework")
     compute: Compute = Compute()
     search: Search = Search()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from projectors.columns import Columns, Quantity
+from projectors.inputs.framework import overhead_of
 from projectors.inputs.hardware import HardwareProfile
 from projectors.inputs.model_card import ModelCard
 from projectors.inputs.recipe import Recompute
@@ -40,7 +41,7 @@ def _formulas(
     """Where each number comes from, in the terms of the recipe."""
     each = state_bytes(columns)
     dense, expert = found.dense_parameters[rank, 0], found.expert_parameters[rank, 0]
-    framework = hardware.framework
+    framework = overhead_of(columns.framework, hardware)
     sharding = columns.sharding
     casts = columns.fp8 and not sharding.parameters
     moments = str(each.matrix_moments)

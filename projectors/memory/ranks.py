@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projectors.columns import Columns, Quantity
+from projectors.inputs.framework import overhead_of
 from projectors.inputs.hardware import GIB, MIB, HardwareProfile
 from projectors.inputs.model_card import ModelCard
 from projectors.inputs.recipe import MoeDispatch, Recompute
@@ -59,7 +60,7 @@ def rank_bytes(card: ModelCard, hardware: HardwareProfile, columns: Columns, pla
     transient = _largest_by_rank(plan, held, parts.transient) + recompute_transient
     buffers = _communication_buffers(card, hardware, columns, plan, parts, held, dense.shape)
     allocated = parameters + gradients + optimizer + activations + logits + buffers + transient
-    framework = hardware.framework
+    framework = overhead_of(columns.framework, hardware)
     overhead = framework.context_gib * GIB + framework.workspace_mib * MIB + framework.fragmentation * allocated
     components = {
         MemoryComponent.PARAMETERS: parameters,
@@ -152,7 +153,7 @@ def _communication_buffers(
     element = columns.activation_bytes
     boundary: Quantity = columns.tokens_sp * card.residual_width * element
     buffers = np.zeros(shape)
-    buffers += communicators(columns) * hardware.framework.communicator_mib * MIB
+    buffers += communicators(columns) * overhead_of(columns.framework, hardware).communicator_mib * MIB
     if plan.ranks > 1:
         buffers += PIPELINE_BUFFERS * boundary
     if card.moe and columns.moe_dispatch not in (MoeDispatch.ALLTOALL, MoeDispatch.ALLGATHER):

@@ -1,0 +1,46 @@
+"""The training framework: what it takes beside model state, and what its kernels keep. Fitted per framework, never per case.
+
+The defaults are Megatron-Core's; `profiles/frameworks` states where each figure comes from.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from projectors.inputs.describe import Frozen, quantity
+from projectors.inputs.hardware import FrameworkOverhead, HardwareProfile
+
+
+class FrameworkProfile(Frozen):
+    """One training framework, as far as memory and time depend on it. null = the hardware profile's figure."""
+
+    name: str = Field(default="megatron-core", description="Name of the profile", min_length=1, max_length=200)
+    title: str = Field(default="", description="Full name")
+    matches: tuple[str, ...] = Field(
+        default=(), description="Lower-case words of a measured case's framework that mean this one; the longest match wins"
+    )
+    context_gib: float | None = quantity(
+        None, says="Device context and loaded kernels; null = the hardware's", unit="GiB", least=0, most=64
+    )
+    communicator_mib: float | None = quantity(
+        None, says="Collective-library buffers per communicator; null = the hardware's", unit="MiB", least=0, most=65536
+    )
+    workspace_mib: float | None = quantity(
+        None, says="GEMM and attention workspaces; null = the hardware's", unit="MiB", least=0, most=65536
+    )
+    fragmentation: float | None = quantity(
+        None, says="Allocator slack over allocated bytes; null = the hardware's", least=0, most=1
+    )
+    cuda_graphs: bool = quantity(False, says="Layers are launched as graphs, so that the host issues no single kernels")
+    notes: tuple[str, ...] = Field(default=(), description="Remarks")
+    sources: dict[str, str] = Field(default_factory=dict, description="Field name -> where its figure comes from")
+
+
+DEFAULT_FRAMEWORK = FrameworkProfile()
+"""Used where no framework is stated: Megatron-Core, as the field defaults describe it."""
+
+
+def overhead_of(framework: FrameworkProfile, hardware: HardwareProfile) -> FrameworkOverhead:
+    """Memory beside model state: the framework's figures where it states them, else the device's."""
+    stated = {name: getattr(framework, name) for name in FrameworkOverhead.model_fields}
+    return hardware.framework.model_copy(update={name: value for name, value in stated.items() if value is not None})
