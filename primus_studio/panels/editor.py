@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Qt
@@ -111,6 +111,13 @@ class Editor(QStackedWidget):
         self._stale = not self._seen
         if self._seen:
             self._catch_up()
+        elif study is not None:
+            self._make_ahead(self.form.make_ahead(self._groups(study)))
+
+    def _make_ahead(self, steps: Iterator[None]) -> None:
+        """Make the form while nobody waits for it, a line in each turn of the event loop."""
+        if next(steps, self) is None:
+            self._context.turns.later(self.form, lambda: self._make_ahead(steps))
 
     def be_seen(self, seen: bool) -> None:
         """Whether the panel can be looked at. Behind a tab it costs nothing, and follows the study once it is in front."""

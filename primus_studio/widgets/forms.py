@@ -167,6 +167,7 @@ class Form(QWidget):
         self._legal: LegalValues = legal or (lambda _path: None)
         self.rows: dict[str, Row] = {}
         self._made: dict[Group, Section] = {}
+        self._ahead: dict[FormField, Row] = {}
         self._widest = 0
         self._layout = QVBoxLayout(self)
         self._layout.setContentsMargins(0, 0, 0, 0)
@@ -186,6 +187,19 @@ class Form(QWidget):
         if self.rows:
             self.setFocusProxy(next(iter(self.rows.values())).control)
         self._align()
+
+    def make_ahead(self, groups: Sequence[Group]) -> Iterator[None]:
+        """Make what groups consist of before they are shown, a line of the form or a group at each step."""
+        for group in groups:
+            if group not in self._made:
+                for field in _fields(group):
+                    if field not in self._ahead:
+                        self._ahead[field] = self._make_row(field)
+                        yield
+                self._made[group] = section = self._section(group, 1)
+                section.hide()
+                self._layout.addWidget(section)
+                yield
 
     @property
     def sections(self) -> list[Section]:
@@ -253,6 +267,9 @@ class Form(QWidget):
         return section
 
     def _row(self, field: FormField) -> Row:
+        return self._ahead.pop(field, None) or self._make_row(field)
+
+    def _make_row(self, field: FormField) -> Row:
         tell = partial(self._tell, field.path)
         control = control_for(field, self._legal)
         control.edited.connect(tell)
@@ -260,6 +277,12 @@ class Form(QWidget):
 
     def _tell(self, path: str, value: Any) -> None:
         self.edited.emit(path, value)
+
+
+def _fields(group: Group) -> Iterator[FormField]:
+    yield from group.fields
+    for inner in group.groups:
+        yield from _fields(inner)
 
 
 def _is_wide(row: Row) -> bool:

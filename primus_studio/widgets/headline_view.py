@@ -62,6 +62,9 @@ def origin_words(projection: Projection) -> str:
     compute, communication = projection.origin_compute, projection.origin_communication
     return compute.value if compute is communication else f"compute {compute.value}, communication {communication.value}"
 
+MEASURING = """Layer times are simulated. Measuring them on a local device needs PyTorch, which the extra "benchmark" brings:
+pip install 'primus-studio[benchmark]'."""
+
 
 class HeadlineView(QWidget):
     """Draws the figures of a `Projection` and what they are for."""
@@ -98,7 +101,7 @@ class HeadlineView(QWidget):
         self.origin.say(
             origin_words(projection),
             "muted" if simulated else "ok",
-            "Where the layer times and the communication times come from",
+            MEASURING if simulated else "Where the layer times and the communication times come from",
         )
         found = tiles(study, projection)
         if not self._tiles:

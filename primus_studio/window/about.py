@@ -6,10 +6,11 @@ from importlib.metadata import PackageNotFoundError, version
 
 from PySide6.QtWidgets import QMessageBox, QWidget
 
-WORDS = """Memory and throughput of distributed LLM training, before anyone queues a job.
+from primus_studio.widgets.headline_view import MEASURING
 
-Every number comes from the engine or from a profile that states its source. Layer times are simulated; measuring them on
-a local device needs PyTorch, which the extra "benchmark" brings: pip install 'primus-studio[benchmark]'.
+WORDS = f"""Memory and throughput of distributed LLM training, before anyone queues a job.
+
+Every number comes from the engine or from a profile that states its source. {MEASURING}
 
 Apache License 2.0."""
 

@@ -360,3 +360,22 @@ def test_groups_come_and_go_and_keep_their_widgets(qtbot: QtBot) -> None:
     form.arrange([one, two])
     assert form.rows["recipe.pp"].control is box
     assert box.isVisible()
+
+
+def test_a_form_made_ahead_is_shown_without_making_anything(qtbot: QtBot) -> None:
+    fields = form_fields(Recipe, "recipe")
+    groups = (
+        Group("Split", (fields["tp"], fields["pp"]), groups=(Group("Inside", (fields["mbs"],)),)),
+        Group("Memory", (fields["recompute"],)),
+    )
+    form = Form()
+    qtbot.addWidget(form)
+    form.show()
+    steps = sum(1 for _ in form.make_ahead(groups))
+    assert steps == 4 + 2, "one line at a step, then each group"
+    made = set(form.findChildren(QWidget))
+    assert made and not any(widget.isVisible() for widget in made)
+    form.arrange(groups)
+    assert set(form.findChildren(QWidget)) == made
+    assert form.rows["recipe.mbs"].control.isVisible()
+    assert list(form.make_ahead(groups)) == []
