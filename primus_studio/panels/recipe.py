@@ -13,7 +13,9 @@ from primus_studio.theme.tokens import SPACE
 from primus_studio.widgets.form_fields import form_fields
 from primus_studio.widgets.forms import Form, Group
 from primus_studio.widgets.labels import ElidedLabel
+from primus_studio.widgets.library_box import LibraryBox
 from projectors.columns import columns_of
+from projectors.inputs import library
 from projectors.inputs.recipe import Recipe, Recompute, Sharding
 from projectors.inputs.study import Study
 
@@ -43,12 +45,17 @@ def create(context: PanelContext) -> QWidget:
     layout.setContentsMargins(SPACE, SPACE // 2, SPACE, SPACE // 2)
     layout.addWidget(derived)
 
+    framework = LibraryBox("Framework", "A framework of the library, or the path of one", library.names("frameworks"))
+
     def show(study: Study, form: Form) -> None:
+        framework.show_name(study.framework.name, study.framework.title)
         derived.setText(derived_words(study))
         for path, applies in applicable(study).items():
             form.enable(path, applies)
 
-    return Editor(context, lambda _study: recipe_groups(), [card], show, companions=companions)
+    panel = Editor(context, lambda _study: recipe_groups(), [card, framework], show, companions=companions)
+    framework.chosen.connect(lambda name: panel.choose(framework, "framework", name, f"Train with {name}"))
+    return panel
 
 
 @lru_cache(maxsize=1)

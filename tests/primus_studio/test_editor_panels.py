@@ -197,6 +197,19 @@ def test_starting_from_a_model_is_one_undo_step(context: PanelContext, shown: Sh
     assert box(panel, "Start from").box.currentText() == "mixtral-8x22b"
 
 
+def test_a_framework_is_chosen_by_name_and_undone(context: PanelContext, shown: Shown) -> None:
+    panel = shown(recipe.create)
+    framework = box(panel, "Framework")
+    assert framework.box.currentText() == "megatron-core"
+    framework.box.committed.emit("torchtitan")
+    assert context.document.study is not None
+    assert context.document.study.framework == library.framework("torchtitan")
+    framework.box.committed.emit("torchtitn")
+    assert framework.reason.button.text() == "Use torchtitan"
+    context.document.undo_stack.undo()
+    assert framework.box.currentText() == "megatron-core"
+
+
 def test_an_unknown_model_is_answered_with_the_nearest_name(context: PanelContext, shown: Shown, qtbot: QtBot) -> None:
     before = context.document.study
     panel = shown(model.create)
