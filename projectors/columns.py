@@ -75,6 +75,7 @@ class Columns:
     recompute_num_layers: int | None
     modules_recomputed: tuple[RecomputeModule, ...]
     schedule: Schedule
+    microbatch_group_size: int | None
     stage_layers: tuple[int, ...] | None
     sharding: Sharding
     overlap_grad_reduce: bool

@@ -82,6 +82,8 @@ def _changes(recipe: Recipe, schedule: Schedule, chunks: int) -> Iterator[tuple[
         yield "vpp", chunks
         if recipe.stage_layers is not None:
             yield "stage_layers", None
+    if schedule is not Schedule.INTERLEAVED and recipe.microbatch_group_size is not None:
+        yield "microbatch_group_size", None
 
 
 def _filled(row: ScheduleRow, projection: Projection) -> ScheduleRow:

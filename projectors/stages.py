@@ -20,10 +20,12 @@ from projectors.workload.model import ENDS
 
 @dataclass(frozen=True, slots=True)
 class StagePlan:
-    """Layers of every virtual stage. The embedding is on the first virtual stage, head and loss on the last."""
+    """Layers of every virtual stage, in model order; those of a second copy of the model (DualPipe) after those of the first.
+    The embedding is on the first virtual stage of a copy, head and loss on its last."""
 
     ranks: int
-    chunks: int
+    chunks: int                       # virtual stages of a rank: vpp, times the copies
+    copies: int                       # of the model along the pipeline
     kinds: tuple[LayerKind, ...]      # distinct layer kinds, K of them
     layers: tuple[tuple[int, ...], ...]  # of every virtual stage: number of the kind of each layer, first to last
     layer_counts: NDArray[np.int64]   # [V, K]: layers of each kind on each virtual stage
@@ -33,6 +35,11 @@ class StagePlan:
     @property
     def virtual_stages(self) -> int:
         return self.ranks * self.chunks
+
+    @property
+    def length(self) -> int:
+        """Virtual stages of one copy of the model."""
+        return self.virtual_stages // self.copies
 
 
 def even_layers(num_layers: int, virtual_stages: int) -> tuple[int, ...]:
@@ -52,7 +59,7 @@ def even_layers(num_layers: int, virtual_stages: int) -> tuple[int, ...]:
 def part_counts(plan: StagePlan) -> NDArray[np.int64]:
     """How often each virtual stage holds each part: [V, P]."""
     ends = np.zeros((plan.virtual_stages, ENDS), dtype=np.int64)
-    ends[0, 0] = ends[-1, 1] = 1
+    ends[:: plan.length, 0] = ends[plan.length - 1 :: plan.length, 1] = 1
     return np.hstack([plan.layer_counts, ends])
 
 
@@ -73,15 +80,15 @@ def stage_plan(card: ModelCard, columns: Columns) -> StagePlan:
 
 
 @lru_cache(maxsize=4096)
-def _plan(card: ModelCard, ranks: int, chunks: int, schedule: Schedule, stage_layers: tuple[int, ...] | None) -> StagePlan:
+def _plan(card: ModelCard, ranks: int, vpp: int, schedule: Schedule, stage_layers: tuple[int, ...] | None) -> StagePlan:
     every, kinds = layer_kinds(card), distinct_kinds(card)
-    stages = ranks * chunks
-    sizes = stage_layers or even_layers(len(every), stages)
+    copies, chunks = schedule.copies, vpp * schedule.copies
+    sizes = stage_layers or even_layers(len(every), ranks * vpp)
     numbers = iter(kinds.index(kind) for kind in every)
-    layers = tuple(tuple(islice(numbers, size)) for size in sizes)
+    layers = tuple(tuple(islice(numbers, size)) for size in sizes) * copies
     counts = np.array([np.bincount(stage, minlength=len(kinds)) for stage in map(_integers, layers)])
     rank_of, stages_of = placement(schedule, ranks, chunks), stages_of_ranks(schedule, ranks, chunks)
-    return StagePlan(ranks, chunks, kinds, layers, _fixed(counts), rank_of, stages_of)
+    return StagePlan(ranks, chunks, copies, kinds, layers, _fixed(counts), rank_of, stages_of)
 
 
 def _integers(numbers: tuple[int, ...]) -> NDArray[np.int64]:

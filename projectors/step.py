@@ -51,7 +51,7 @@ def project_step(
     machine = machine_of(cluster, columns)
     times = stage_times(columns, plan, machine, model)
     microbatches = int(columns.microbatches)
-    passes = order(columns.schedule, plan.ranks, plan.chunks, microbatches)
+    passes = order(columns.schedule, plan.ranks, plan.chunks, microbatches, columns.microbatch_group_size)
     forward, backward, weight = times.seconds
     send = boundary_seconds(card, columns, plan, machine)
     timeline = simulate(passes, forward, backward, weight, send)

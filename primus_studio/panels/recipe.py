@@ -16,7 +16,7 @@ from primus_studio.widgets.labels import ElidedLabel
 from primus_studio.widgets.library_box import LibraryBox
 from projectors.columns import columns_of
 from projectors.inputs import library
-from projectors.inputs.recipe import Recipe, Recompute, Sharding
+from projectors.inputs.recipe import Recipe, Recompute, Schedule, Sharding
 from projectors.inputs.study import Study
 
 if TYPE_CHECKING:
@@ -26,13 +26,16 @@ GROUPS: tuple[tuple[str, str], ...] = (
     ("Parallelism", "tp pp vpp cp ep etp"),
     ("Batch", "mbs gbs seq_length"),
     ("Precision and recompute", "precision cross_entropy_fusion recompute recompute_num_layers recompute_modules"),
-    ("Pipeline", "schedule stage_layers"),
+    ("Pipeline", "schedule microbatch_group_size stage_layers"),
     ("Sharding and overlap",
      "sharding shard_group overlap_grad_reduce overlap_param_gather sequence_parallel tp_overlap grad_reduce_dtype"),
     ("Experts", "moe_dispatch moe_overlap expert_imbalance"),
     ("Optimizer", "optimizer master_weights offload_optimizer"),
 )
 """Titles, and names of fields in the order of the form; fields named nowhere stand in the last group."""
+
+GROUPED = (Schedule.INTERLEAVED, Schedule.AUTO)
+"""Schedules to which the microbatch group means something."""
 
 
 def create(context: PanelContext) -> QWidget:
@@ -88,6 +91,7 @@ def applicable(study: Study) -> dict[str, bool]:
     return {
         "recipe.recompute_num_layers": recipe.recompute is Recompute.FULL or recipe.recompute_num_layers is not None,
         "recipe.recompute_modules": recipe.recompute is Recompute.SELECTIVE or bool(recipe.recompute_modules),
+        "recipe.microbatch_group_size": recipe.schedule in GROUPED or recipe.microbatch_group_size is not None,
         "recipe.shard_group": recipe.sharding is Sharding.HSDP or recipe.shard_group is not None,
         "recipe.ep": moe or recipe.ep > 1,
         "recipe.etp": moe or recipe.etp > 1,
@@ -102,6 +106,8 @@ def companions(study: Study, path: str, value: Any) -> Mapping[str, Any]:
     if path == "recipe.recompute":
         layers = {} if value == Recompute.FULL else {"recipe.recompute_num_layers": None}
         return layers if value == Recompute.SELECTIVE else {**layers, "recipe.recompute_modules": []}
+    if path == "recipe.schedule" and value not in GROUPED:
+        return {"recipe.microbatch_group_size": None}
     if path == "recipe.sharding":
         return {"recipe.shard_group": study.cluster.gpus_per_node if value == Sharding.HSDP else None}
     return {}

@@ -129,8 +129,8 @@ def size_and_stride(columns: Columns, axis: Axis) -> tuple[Quantity, Quantity]:
             return tp, 1
         case Axis.CP:
             return cp, tp
-        case Axis.DP:  # dense gradients and parameters: data parallel x context parallel
-            return columns.dp * cp, tp
+        case Axis.DP:  # dense gradients and parameters: data parallel x context parallel, on every copy along the pipeline
+            return columns.dp * cp * columns.schedule.copies, tp
         case Axis.PP:
             return columns.pp, columns.gpus // columns.pp
         case Axis.ETP:
@@ -138,7 +138,7 @@ def size_and_stride(columns: Columns, axis: Axis) -> tuple[Quantity, Quantity]:
         case Axis.EP:
             return ep, etp
         case Axis.EXPERT_DP:
-            return columns.expert_dp, etp * ep
+            return columns.expert_dp * columns.schedule.copies, etp * ep
 
 
 def group_of(columns: Columns, network: Network, axis: Axis) -> Group:

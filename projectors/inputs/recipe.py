@@ -40,18 +40,31 @@ class Schedule(StrEnum):
     ZBV = "zbv"
     V_HALF = "v-half"
     V_MIN = "v-min"
+    DUALPIPE = "dualpipe"
     DUALPIPE_V = "dualpipe-v"
     AUTO = "auto"
 
     @property
     def splits_backward(self) -> bool:
         """Whether input and weight gradients are separate steps."""
-        return self in (Schedule.ZB_H1, Schedule.ZB_H2, Schedule.ZBV, Schedule.V_HALF, Schedule.V_MIN, Schedule.DUALPIPE_V)
+        return self in (
+            Schedule.ZB_H1, Schedule.ZB_H2, Schedule.ZBV, Schedule.V_HALF, Schedule.V_MIN, Schedule.DUALPIPE, Schedule.DUALPIPE_V,
+        )
 
     @property
     def v_shaped(self) -> bool:
         """Whether chunk 1 runs back from the last rank to the first, so that embedding and loss share rank 0."""
         return self in (Schedule.ZBV, Schedule.V_HALF, Schedule.V_MIN, Schedule.DUALPIPE_V)
+
+    @property
+    def copies(self) -> int:
+        """Copies of the model along the pipeline: DualPipe feeds microbatches from both ends, each into a copy of its own."""
+        return 2 if self is Schedule.DUALPIPE else 1
+
+    @property
+    def ends_meet(self) -> bool:
+        """Whether the rank that has the embedding has the head and the loss too."""
+        return self.v_shaped or self.copies > 1
 
 
 class Sharding(StrEnum):
@@ -158,6 +171,14 @@ class Recipe(Frozen):
         default=(), description="Selective recompute: modules run again; empty = core_attention"
     )
     schedule: Schedule = quantity(Schedule.ONE_F_ONE_B, says="Order of forward and backward passes on the pipeline ranks")
+    microbatch_group_size: int | None = quantity(
+        None,
+        says="interleaved: microbatches that go through one virtual stage before the next one's turn; null = pp",
+        title="Microbatch group",
+        unit="microbatches",
+        least=1,
+        most=MOST_DEGREE,
+    )
     stage_layers: tuple[int, ...] | None = Field(default=None, description="Layers of every virtual stage in order; null = even")
     sharding: Sharding = quantity(Sharding.ZERO1, says="What data-parallel ranks split: optimizer, gradients, parameters")
     shard_group: int | None = quantity(

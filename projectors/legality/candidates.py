@@ -10,6 +10,7 @@ from typing import Any
 
 from projectors.inputs.recipe import Recipe
 from projectors.legality.rule import Situation
+from projectors.pipeline import legal_groups
 
 MOST_CANDIDATES = 256
 """Values of one field that are tried: more than a spin box steps through, few enough for an answer within a frame."""
@@ -99,6 +100,11 @@ def _imbalance(s: Situation) -> range:
     return range(1, min(s.recipe.ep, MOST_CANDIDATES) + 1)
 
 
+def _groups(s: Situation) -> tuple[int, ...]:
+    """Groups that the interleaved schedule can run, at most the `MOST_CANDIDATES` smallest."""
+    return legal_groups(s.recipe.pp, int(s.microbatches))[:MOST_CANDIDATES]
+
+
 _NUMBERS = {
     "tp": _degrees,
     "pp": _degrees,
@@ -109,6 +115,7 @@ _NUMBERS = {
     "mbs": _microbatch,
     "gbs": _global_batch,
     "seq_length": _sequence,
+    "microbatch_group_size": _groups,
     "shard_group": _shard_group,
     "recompute_num_layers": _recomputed_layers,
     "expert_imbalance": _imbalance,

@@ -159,7 +159,7 @@ def moe_overlap_needs_expert_parallel(s: Situation) -> Condition:
 )
 def moe_overlap_needs_virtual_stages(s: Situation) -> Condition:
     """Megatron-LM `validate_args`: overlap of expert communication with a pipeline needs virtual stages."""
-    return not s.recipe.moe_overlap or s.recipe.pp == 1 or s.recipe.vpp > 1
+    return not s.recipe.moe_overlap or s.recipe.pp == 1 or s.recipe.vpp * s.recipe.schedule.copies > 1
 
 
 @rule(

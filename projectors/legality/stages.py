@@ -61,16 +61,20 @@ def _schedule_faults(s: Situation) -> str:
     return "; ".join(fault if fault.startswith(name) else f"{name}: {fault}" for name, fault in faults.items())
 
 
-@rule("recipe.vpp", "recipe.gbs", "recipe.schedule", "recipe.mbs", reason=_schedule_faults)
+@rule(
+    "recipe.vpp", "recipe.gbs", "recipe.microbatch_group_size", "recipe.schedule", "recipe.mbs", reason=_schedule_faults
+)
 def schedule_fits(s: Situation) -> Condition:
     """What each schedule demands of ranks, chunks and microbatches: `projectors.pipeline.applicable`, with its sources."""
     return any(_fault(s, schedule) is None for schedule in _options(s))
 
 
 def _options(s: Situation) -> tuple[Schedule, ...]:
-    """The schedule, or for auto those that the rest of the recipe allows (see the two rules on split backward passes)."""
+    """The schedule, or for auto those that the rest of the recipe allows (rules on groups and split backward passes)."""
     if s.recipe.schedule is not Schedule.AUTO:
         return (s.recipe.schedule,)
+    if s.recipe.microbatch_group_size is not None:
+        return (Schedule.INTERLEAVED,)
     may_split = s.recipe.pp > 1 and s.recipe.recompute is Recompute.NONE
     return tuple(schedule for schedule in SCHEDULES if may_split or not schedule.splits_backward)
 
@@ -79,7 +83,18 @@ def _fault(s: Situation, schedule: Schedule) -> str | None:
     microbatches = int(s.microbatches)
     if microbatches < 1:
         return None  # the batch is at fault, and its own rule says so
-    return applicable(schedule, s.recipe.pp, s.recipe.vpp, microbatches)
+    group = s.recipe.microbatch_group_size if schedule is Schedule.INTERLEAVED else None
+    return applicable(schedule, s.recipe.pp, s.recipe.vpp * schedule.copies, microbatches, group)
+
+
+@rule(
+    "recipe.microbatch_group_size", "recipe.schedule",
+    reason="microbatch_group_size is {r.microbatch_group_size} and schedule is {r.schedule.value}: only interleaved works in "
+    "groups of microbatches",
+)
+def groups_need_the_interleaved_schedule(s: Situation) -> Condition:
+    """Megatron-Core `ModelParallelConfig`: microbatch_group_size_per_vp_stage is read by the interleaved schedule alone."""
+    return s.recipe.microbatch_group_size is None or s.recipe.schedule in (Schedule.INTERLEAVED, Schedule.AUTO)
 
 
 @rule(
@@ -108,6 +123,7 @@ RULES = (
     stage_layers_name_every_stage,
     stage_layers_hold_the_model,
     schedule_fits,
+    groups_need_the_interleaved_schedule,
     split_backward_needs_a_pipeline,
     recompute_needs_a_whole_backward,
 )

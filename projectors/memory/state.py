@@ -54,8 +54,10 @@ def state_bytes(columns: Columns) -> StateBytes:
 
 def shard_sizes(columns: Columns) -> tuple[Quantity, Quantity]:
     """Ranks that share dense and expert state when it is sharded: data parallel x context parallel, and expert data
-    parallel (Megatron-Core's distributed optimizer); with hsdp at most `shard_group` of them."""
-    dense, expert = columns.dp * columns.cp, columns.expert_dp
+    parallel (Megatron-Core's distributed optimizer), over all copies of the model along the pipeline; with hsdp at most
+    `shard_group` of them."""
+    copies = columns.schedule.copies
+    dense, expert = columns.dp * columns.cp * copies, columns.expert_dp * copies
     if columns.sharding is Sharding.HSDP:
         return np.minimum(dense, columns.shard_group), np.minimum(expert, columns.shard_group)
     return dense, expert

@@ -31,7 +31,7 @@ def peak_bytes(card: ModelCard, cluster: ClusterSpec, table: RecipeTable) -> NDA
             position = np.full(table.length, -1, dtype=np.intp)
             position[rows] = np.arange(len(rows))
             for group, of_group in split(table, cluster, rows):
-                if (of_group.pp > 1 and not of_group.schedule.v_shaped) is not apart:
+                if (of_group.pp > 1 and not of_group.schedule.ends_meet) is not apart:
                     continue
                 plan = stage_plan(card, of_group)
                 total = rank_bytes(card, cluster.hardware, of_group, plan, parts.rows(position[group])).total

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from projectors.pipeline.legal import V_CHUNKS, applicable, legal_microbatches
+from projectors.pipeline.legal import V_CHUNKS, applicable, legal_groups, legal_microbatches
 from projectors.pipeline.live import live_chunks, peak_in_flight
 from projectors.pipeline.orders import Order, assemble, order
 from projectors.pipeline.placement import placement, stages_of_ranks
@@ -12,6 +12,6 @@ from projectors.pipeline.trace import chrome_trace, events
 
 __all__ = [
     "V_CHUNKS", "Order", "PassKind", "PipelineDeadlock", "Timeline", "applicable", "assemble", "bubble_fraction", "busy_seconds",
-    "chrome_trace", "compile_kernel", "events", "legal_microbatches", "live_chunks", "order", "peak_in_flight", "placement",
-    "rank_windows", "simulate", "stage_span", "stages_of_ranks",
+    "chrome_trace", "compile_kernel", "events", "legal_groups", "legal_microbatches", "live_chunks", "order", "peak_in_flight",
+    "placement", "rank_windows", "simulate", "stage_span", "stages_of_ranks",
 ]

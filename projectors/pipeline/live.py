@@ -19,15 +19,23 @@ SATURATION = {
     Schedule.ZBV: 3,
     Schedule.V_HALF: 4,
     Schedule.V_MIN: 4,
+    Schedule.DUALPIPE: 2,
     Schedule.DUALPIPE_V: 3,
 }
-"""Microbatches over pp from which on more of them change no live set; a test compares with many more."""
+"""Microbatches over pp (over their group for the interleaved schedule) from which on more of them change no live set, where no
+group is left incomplete; a test compares with many more."""
 
 Counts = NDArray[np.int64]
 
 
 def live_chunks(
-    schedule: Schedule, ranks: int, chunks: int, microbatches: int, *, freed_by: PassKind = PassKind.WEIGHT_GRADIENT
+    schedule: Schedule,
+    ranks: int,
+    chunks: int,
+    microbatches: int,
+    group: int | None = None,
+    *,
+    freed_by: PassKind = PassKind.WEIGHT_GRADIENT,
 ) -> tuple[Counts, ...]:
     """Live microbatches of each chunk, [k, chunks] for each rank: every set that no other one holds at least as much of.
 
@@ -37,13 +45,16 @@ def live_chunks(
     """
     if schedule is Schedule.GPIPE:
         return _all_of_them(ranks, microbatches)
-    saturated = SATURATION[schedule] * ranks
-    return _live(schedule, ranks, chunks, min(microbatches, saturated), freed_by)
+    unit = group or ranks
+    enough = SATURATION[schedule] * unit + microbatches % unit * (schedule is Schedule.INTERLEAVED)
+    return _live(schedule, ranks, chunks, min(microbatches, enough), group, freed_by)
 
 
-def peak_in_flight(schedule: Schedule, ranks: int, chunks: int, microbatches: int) -> NDArray[np.float64]:
+def peak_in_flight(
+    schedule: Schedule, ranks: int, chunks: int, microbatches: int, group: int | None = None
+) -> NDArray[np.float64]:
     """Most microbatches in flight on each rank, [ranks]: live chunks over the chunks of a rank."""
-    sets = live_chunks(schedule, ranks, chunks, microbatches)
+    sets = live_chunks(schedule, ranks, chunks, microbatches, group)
     return np.array([rows.sum(axis=1).max() / chunks for rows in sets])
 
 
@@ -54,8 +65,10 @@ def _all_of_them(ranks: int, microbatches: int) -> tuple[Counts, ...]:
 
 
 @lru_cache(maxsize=4096)
-def _live(schedule: Schedule, ranks: int, chunks: int, microbatches: int, freed_by: PassKind) -> tuple[Counts, ...]:
-    passes = order(schedule, ranks, chunks, microbatches)
+def _live(
+    schedule: Schedule, ranks: int, chunks: int, microbatches: int, group: int | None, freed_by: PassKind
+) -> tuple[Counts, ...]:
+    passes = order(schedule, ranks, chunks, microbatches, group)
     frees = (passes.kind == PassKind.BACKWARD) | (passes.kind == freed_by)
     change = (passes.kind == PassKind.FORWARD).astype(np.int64) - frees
     found = []

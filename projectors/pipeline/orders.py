@@ -17,22 +17,23 @@ from projectors.pipeline.legal import applicable
 from projectors.pipeline.loop_schedules import H1, H2, gpipe, interleaved, one_f_one_b, zero_bubble
 from projectors.pipeline.placement import placement, stages_of_ranks
 from projectors.pipeline.timeline import PassKind
-from projectors.pipeline.v_schedules import dualpipe_v, zbv
+from projectors.pipeline.v_schedules import dualpipe, dualpipe_v, zbv
 
 Indices = NDArray[np.int32]
 
-ACTIONS: dict[Schedule, Callable[[int, int, int], list[Actions]]] = {
-    Schedule.GPIPE: lambda p, _v, m: [gpipe(m)] * p,
-    Schedule.ONE_F_ONE_B: lambda p, _v, m: [one_f_one_b(r, p, m) for r in range(p)],
-    Schedule.INTERLEAVED: lambda p, v, m: [interleaved(r, p, v, m, group=p) for r in range(p)],
-    Schedule.ZB_H1: lambda p, _v, m: [zero_bubble(r, p, m, H1) for r in range(p)],
-    Schedule.ZB_H2: lambda p, _v, m: [zero_bubble(r, p, m, H2) for r in range(p)],
-    Schedule.ZBV: lambda p, _v, m: [zbv(r, p, m) for r in range(p)],
-    Schedule.V_HALF: lambda p, _v, m: controllable(Schedule.V_HALF, p, m),
-    Schedule.V_MIN: lambda p, _v, m: controllable(Schedule.V_MIN, p, m),
-    Schedule.DUALPIPE_V: lambda p, _v, m: [dualpipe_v(r, p, m) for r in range(p)],
+ACTIONS: dict[Schedule, Callable[[int, int, int, int], list[Actions]]] = {
+    Schedule.GPIPE: lambda p, _v, m, _n: [gpipe(m)] * p,
+    Schedule.ONE_F_ONE_B: lambda p, _v, m, _n: [one_f_one_b(r, p, m) for r in range(p)],
+    Schedule.INTERLEAVED: lambda p, v, m, n: [interleaved(r, p, v, m, n) for r in range(p)],
+    Schedule.ZB_H1: lambda p, _v, m, _n: [zero_bubble(r, p, m, H1) for r in range(p)],
+    Schedule.ZB_H2: lambda p, _v, m, _n: [zero_bubble(r, p, m, H2) for r in range(p)],
+    Schedule.ZBV: lambda p, _v, m, _n: [zbv(r, p, m) for r in range(p)],
+    Schedule.V_HALF: lambda p, _v, m, _n: controllable(Schedule.V_HALF, p, m),
+    Schedule.V_MIN: lambda p, _v, m, _n: controllable(Schedule.V_MIN, p, m),
+    Schedule.DUALPIPE: lambda p, _v, m, _n: [dualpipe(r, p, m) for r in range(p)],
+    Schedule.DUALPIPE_V: lambda p, _v, m, _n: [dualpipe_v(r, p, m) for r in range(p)],
 }
-"""Actions of every rank, from ranks p, chunks v and microbatches m."""
+"""Actions of every rank, from ranks p, chunks v, microbatches m, and microbatches of a group n."""
 
 CACHED_ORDERS = 128
 
@@ -45,10 +46,11 @@ class Order:
     ranks: int
     chunks: int
     microbatches: int
+    group: int | None           # microbatches of a group of the interleaved schedule; None = p
     offsets: Indices            # [ranks + 1]
     rank: Indices               # [N]
     kind: NDArray[np.uint8]     # [N] PassKind
-    microbatch: Indices         # [N]
+    microbatch: Indices         # [N]; DualPipe counts those of its second direction after those of the first
     chunk: Indices              # [N]
     stage: Indices              # [N] virtual stage
     joined: NDArray[np.bool_]   # [N] runs in one overlapped block with the pass after it
@@ -63,15 +65,21 @@ class Order:
 
 
 @lru_cache(maxsize=CACHED_ORDERS)
-def order(schedule: Schedule, ranks: int, chunks: int, microbatches: int) -> Order:
-    """The order of a schedule; raises ValueError with the reason where it cannot run these sizes."""
-    reason = applicable(schedule, ranks, chunks, microbatches)
+def order(schedule: Schedule, ranks: int, chunks: int, microbatches: int, group: int | None = None) -> Order:
+    """The order of a schedule; raises ValueError with the reason where it cannot run these sizes.
+
+    `chunks`: chunks of a rank, those of both directions for DualPipe; `group`: microbatches of a group of the interleaved
+    schedule, p where None.
+    """
+    reason = applicable(schedule, ranks, chunks, microbatches, group)
     if reason:
         raise ValueError(reason)
-    return assemble(schedule, ranks, chunks, microbatches, ACTIONS[schedule](ranks, chunks, microbatches))
+    return assemble(schedule, ranks, chunks, microbatches, ACTIONS[schedule](ranks, chunks, microbatches, group or ranks), group)
 
 
-def assemble(schedule: Schedule, ranks: int, chunks: int, microbatches: int, actions: Sequence[Actions]) -> Order:
+def assemble(
+    schedule: Schedule, ranks: int, chunks: int, microbatches: int, actions: Sequence[Actions], group: int | None = None
+) -> Order:
     """An order from the actions of every rank. `schedule` places the stages and names the result.
 
     Raises ValueError where a pass is missing or there twice.
@@ -84,8 +92,11 @@ def assemble(schedule: Schedule, ranks: int, chunks: int, microbatches: int, act
     chunk = codes >> CHUNK_SHIFT
     joined = (codes & JOINED_BIT) > 0
     stage = stages_of_ranks(schedule, ranks, chunks).astype(np.int32)[rank, chunk]
-    microbatch = _microbatches(kind, stage, ranks * chunks)
-    need = _needs(kind, stage, microbatch, joined, ranks * chunks, microbatches)
+    counted = _microbatches(kind, stage, ranks * chunks)
+    length = ranks * chunks // schedule.copies
+    of_each = microbatches // schedule.copies
+    need = _needs(kind, stage, counted, joined, ranks * chunks, length, of_each)
+    microbatch = counted + stage // length * of_each
     before = np.arange(-1, number - 1, dtype=np.int32)
     before[offsets[:-1]] = number
     edge = _edges(placement(schedule, ranks, chunks), kind, stage)
@@ -93,13 +104,14 @@ def assemble(schedule: Schedule, ranks: int, chunks: int, microbatches: int, act
     for array in (offsets, rank, kind, microbatch, chunk, stage, joined, before, need, edge, run):
         array.flags.writeable = False
     return Order(
-        schedule, ranks, chunks, microbatches, offsets, rank, kind, microbatch, chunk, stage, joined, before, need, edge, run
+        schedule, ranks, chunks, microbatches, group, offsets, rank, kind, microbatch, chunk, stage, joined, before, need, edge,
+        run,
     )
 
 
 def _microbatches(kind: NDArray[np.uint8], stage: Indices, stages: int) -> Indices:
-    """Microbatch of each pass: the k-th forward on a stage is of microbatch k, the k-th backward too, and the k-th weight
-    gradient that of the k-th input gradient."""
+    """Microbatch of each pass, counted in its copy of the model: the k-th forward on a stage is of microbatch k, the k-th
+    backward too, and the k-th weight gradient that of the k-th input gradient."""
     microbatch = np.empty(len(kind), dtype=np.int32)
     is_weight = kind == PassKind.WEIGHT_GRADIENT
     is_forward = kind == PassKind.FORWARD
@@ -121,10 +133,19 @@ def _by_stage(chosen: NDArray[np.bool_], stage: Indices) -> NDArray[np.intp]:
 
 
 def _needs(
-    kind: NDArray[np.uint8], stage: Indices, microbatch: Indices, joined: NDArray[np.bool_], stages: int, microbatches: int
+    kind: NDArray[np.uint8],
+    stage: Indices,
+    microbatch: Indices,
+    joined: NDArray[np.bool_],
+    stages: int,
+    length: int,
+    microbatches: int,
 ) -> Indices:
     """The pass that each pass waits for: a forward for the stage before, a backward for the stage after (on the last stage
-    for its own forward), a weight gradient for its input gradient. A block gives both results at its end."""
+    for its own forward), a weight gradient for its input gradient. A block gives both results at its end.
+
+    `length`: stages of a copy of the model; `microbatches`: those of a copy.
+    """
     number = len(kind)
     passes = np.arange(number, dtype=np.int32)
     forward, backward = (np.full((stages + 1, microbatches), number, dtype=np.int32) for _ in range(2))
@@ -135,9 +156,10 @@ def _needs(
         if len(found) != stages * microbatches or (found != 1).any():
             raise ValueError("a pass is missing or there twice")
         table[stage[chosen], microbatch[chosen]] = passes[chosen] + joined[chosen]
-    need = np.where(is_forward, forward[stage - 1, microbatch], backward[np.where(is_weight, stage, stage + 1), microbatch])
-    turn = is_backward & (stage == stages - 1)
-    need[turn] = forward[stages - 1, microbatch[turn]]
+    source = np.where(stage % length == 0, stages, stage - 1)
+    need = np.where(is_forward, forward[source, microbatch], backward[np.where(is_weight, stage, stage + 1), microbatch])
+    turn = is_backward & (stage % length == length - 1)
+    need[turn] = forward[stage[turn], microbatch[turn]]
     return need
 
 

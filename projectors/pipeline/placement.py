@@ -13,9 +13,10 @@ from projectors.inputs.recipe import Schedule
 @lru_cache(maxsize=1024)
 def placement(schedule: Schedule, ranks: int, chunks: int) -> NDArray[np.int64]:
     """Rank of each virtual stage, [ranks * chunks], in model order: round and round (Megatron-LM, arXiv:2104.04473, 2.2.2),
-    or for V-shaped schedules down and back up (arXiv:2405.15362, section 3)."""
+    or for V-shaped schedules down and back up (arXiv:2405.15362, section 3). DualPipe's second copy of the model runs from the
+    last rank to the first; its stages come after those of the first copy (arXiv:2412.19437, section 3.2.1)."""
     loop = np.tile(np.arange(ranks, dtype=np.int64), (chunks, 1))
-    if schedule.v_shaped:
+    if schedule.ends_meet:
         loop[1::2] = loop[1::2, ::-1]
     ranks_of = loop.ravel()
     ranks_of.flags.writeable = False

@@ -1,6 +1,6 @@
-"""Schedules whose second chunk runs back from the last rank to the first: ZBV and DualPipeV. Each gives the actions of one rank.
+"""Schedules whose second chunk runs from the last rank to the first: ZBV, DualPipeV, DualPipe. Each gives actions of one rank.
 
-Chunk 0 goes down the ranks, chunk 1 comes back up; embedding and loss share rank 0.
+Chunk 0 goes down the ranks, chunk 1 up: the second half of the model for a V, a second copy of it for DualPipe.
 """
 
 from __future__ import annotations
@@ -56,6 +56,17 @@ def dualpipe_v(rank: int, ranks: int, microbatches: int) -> Actions:
     for (_, weight), (gradient, _) in zip(late, late[filled:], strict=False):
         actions += [weight, gradient]
     return actions + [weight for _, weight in late[after:]]
+
+
+def dualpipe(rank: int, ranks: int, microbatches: int) -> Actions:
+    """DualPipe: both ends feed half of the microbatches each (DeepSeek DualPipe, `dualpipe.py`; arXiv:2412.19437, 3.2.1).
+
+    Chunk 0 is a rank's stage of the copy that runs down the ranks, chunk 1 of the one that runs up. Each half of the ranks
+    does what DualPipeV does on as many: its own direction first. Needs even ranks, even microbatches, 2p of them or more.
+    """
+    half = ranks // 2
+    actions = dualpipe_v(min(rank, ranks - 1 - rank), half, microbatches // 2)
+    return actions if rank < half else [each ^ (1 << CHUNK_SHIFT) for each in actions]
 
 
 def _first_of_each(actions: Actions, microbatches: int) -> Actions:

@@ -106,7 +106,7 @@ def _out_of_streams(name: str, card: ModelCard, columns: Columns) -> tuple[Opera
 
 def _ends_apart(columns: Columns) -> bool:
     """Whether embedding and head sit on different GPUs."""
-    return columns.pp > 1 and not columns.schedule.v_shaped
+    return columns.pp > 1 and not columns.schedule.ends_meet
 
 
 def _head_has_own_weight(card: ModelCard, columns: Columns) -> bool:

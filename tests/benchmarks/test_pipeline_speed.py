@@ -15,7 +15,7 @@ from projectors.pipeline.live import SATURATION
 
 RANKS, MICROBATCHES = 16, 256
 MILLISECOND = 1e-3
-CHUNKS = {schedule: 2 if schedule.v_shaped or schedule is Schedule.INTERLEAVED else 1 for schedule in SATURATION}
+CHUNKS = {schedule: 2 if schedule.ends_meet or schedule is Schedule.INTERLEAVED else 1 for schedule in SATURATION}
 
 
 @pytest.fixture

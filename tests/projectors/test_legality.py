@@ -92,6 +92,14 @@ BROKEN: list[tuple[str, str, dict[str, Any], str, int | str | None]] = [
     ("schedule-fits", MIXTRAL, {"schedule": Schedule.ZBV}, "recipe.vpp", 2),
     # the two directions meet only after 2 pp microbatches
     ("schedule-fits", MIXTRAL, {"schedule": Schedule.DUALPIPE_V, "vpp": 2, "gbs": 112}, "recipe.gbs", 128),
+    # both ends feed equally many
+    ("schedule-fits", MIXTRAL, {"schedule": Schedule.DUALPIPE, "gbs": 144}, "recipe.gbs", 128),
+    # groups of 6 leave 4 = pp of 16 microbatches, groups of 5 leave 1
+    (
+        "schedule-fits", MIXTRAL, {"schedule": Schedule.INTERLEAVED, "vpp": 2, "microbatch_group_size": 5},
+        "recipe.gbs", 240,
+    ),
+    ("groups-need-the-interleaved-schedule", MIXTRAL, {"microbatch_group_size": 8}, "recipe.schedule", "interleaved"),
     ("split-backward-needs-a-pipeline", LLAMA_8B, {"schedule": Schedule.ZB_H1}, "recipe.schedule", "1f1b"),
     (
         "recompute-needs-a-whole-backward", MIXTRAL, {"schedule": Schedule.ZB_H1, "recompute": Recompute.FULL},
@@ -195,6 +203,11 @@ LEGAL: list[tuple[str, dict[str, Any]]] = [
     (MIXTRAL, {"schedule": Schedule.ZB_H1}),
     (MIXTRAL, {"schedule": Schedule.ZBV, "vpp": 2, "gbs": 48}),  # fewer than 2 pp - 1 microbatches: surplus passes are left out
     (MIXTRAL, {"schedule": Schedule.DUALPIPE_V, "vpp": 2}),
+    (MIXTRAL, {"schedule": Schedule.DUALPIPE}),
+    (MIXTRAL, {"schedule": Schedule.DUALPIPE, "moe_overlap": True}),
+    (MIXTRAL, {"vpp": 2, "schedule": Schedule.INTERLEAVED, "microbatch_group_size": 6}),
+    (MIXTRAL, {"vpp": 2, "schedule": Schedule.AUTO, "microbatch_group_size": 6}),
+    (MIXTRAL, {"vpp": 2, "schedule": Schedule.INTERLEAVED, "microbatch_group_size": 5, "gbs": 80}),
     (MIXTRAL, {"expert_imbalance": 4.0}),
     (LLAMA_70B, {"cp": 2, "tp_overlap": True}),
     (GPT_OSS, {"ep": 8, "tp": 8}),

@@ -20,6 +20,7 @@ from projectors.pipeline import (
     bubble_fraction,
     busy_seconds,
     live_chunks,
+    order,
     peak_in_flight,
     simulate,
     stage_span,
@@ -139,6 +140,20 @@ def test_bubble_of_dualpipe_v_at_equal_times(one_slot: Uniform, p: int) -> None:
     """(p - 1)(FB + B_full - 3W) in chunk times: FB = 3, B_full = 2, W = 1 without overlap."""
     for m in (2 * p, 4 * p, 4 * p + 1):
         assert one_slot(Schedule.DUALPIPE_V, p, 2, m).makespan == 6 * m + (p - 1) * (3 + 2 - 3)
+
+
+@pytest.mark.parametrize("p", [2, 4, 6, 8, 12])
+@pytest.mark.parametrize("overlap", [1.0, 0.8])
+def test_bubble_of_dualpipe_at_equal_times(p: int, overlap: float) -> None:
+    """Idle (p/2 - 1)(FB + B - 3W) on the worst rank with F = B = W, FB the overlapped block (DeepSeek-V3, table 2); every rank
+    holds p + 1 chunks (a chunk is 1 / p of the model)."""
+    for m in (2 * p, 2 * p + 6, 6 * p):
+        passes = order(Schedule.DUALPIPE, p, 2, m)
+        ones = np.ones(2 * p)
+        timeline = simulate(passes, ones, ones, ones, np.zeros(2 * p - 1), overlap=overlap)
+        idle = timeline.makespan - busy_seconds(timeline).min()
+        assert idle == pytest.approx((p / 2 - 1) * (3 * overlap + 2 - 3), abs=EXACT)
+        assert (peak_in_flight(Schedule.DUALPIPE, p, 2, m) * 2).tolist() == [p + 1] * p
 
 
 def test_dualpipe_v_pays_only_when_its_blocks_overlap(uniform: Uniform) -> None:

@@ -5,6 +5,7 @@ legality.json: shared/data/pipeline_vectors.json `legality_grid_ran`, one letter
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from projectors.inputs.recipe import Schedule
-from projectors.pipeline import PipelineDeadlock, applicable, assemble, legal_microbatches, order, simulate
+from projectors.pipeline import PipelineDeadlock, applicable, assemble, legal_groups, legal_microbatches, order, simulate
 from projectors.pipeline.loop_schedules import interleaved
 
 GRID: dict[str, dict[str, dict[str, str]]] = json.loads((Path(__file__).parent / "legality.json").read_text())
@@ -24,6 +25,7 @@ SOURCES = {
     Schedule.ZBV: "torch.ZBVZeroBubble",
     Schedule.V_HALF: "primus.v-half",
     Schedule.V_MIN: "primus.v-min",
+    Schedule.DUALPIPE: "deepseek.DualPipe",
     Schedule.DUALPIPE_V: "torch.DualPipeV",
 }
 
@@ -79,6 +81,10 @@ def test_a_deadlock_names_who_waits_for_what() -> None:
         (Schedule.ZBV, 4, 4, 8, "vpp 2,"),
         (Schedule.V_HALF, 4, 4, 8, "vpp 2,"),
         (Schedule.ZB_H1, 4, 2, 8, "vpp 1, found 2"),
+        (Schedule.DUALPIPE, 3, 2, 8, "even pp and even microbatches, found 3 and 8"),
+        (Schedule.DUALPIPE, 4, 2, 9, "even pp and even microbatches, found 4 and 9"),
+        (Schedule.DUALPIPE, 4, 2, 6, "at least 2 x pp = 8 microbatches, found 6"),
+        (Schedule.DUALPIPE, 4, 4, 8, "vpp 1, found 2"),
         (Schedule.DUALPIPE_V, 4, 2, 7, "at least 2 x pp = 8 microbatches, found 7"),
         (Schedule.ONE_F_ONE_B, 4, 1, 0, "1 microbatch or more"),
         (Schedule.AUTO, 4, 1, 8, "no schedule of its own"),
@@ -101,6 +107,9 @@ def test_refusals_say_why(schedule: Schedule, ranks: int, chunks: int, microbatc
         (Schedule.INTERLEAVED, 4, 2, 11, (12, 8)),
         (Schedule.INTERLEAVED, 4, 2, 3, (4,)),
         (Schedule.INTERLEAVED, 4, 2, 12, (12,)),
+        (Schedule.DUALPIPE, 4, 2, 5, (8,)),
+        (Schedule.DUALPIPE, 4, 2, 11, (10, 12)),
+        (Schedule.DUALPIPE, 3, 2, 12, ()),
         (Schedule.DUALPIPE_V, 4, 2, 5, (8,)),
         (Schedule.ONE_F_ONE_B, 4, 1, 10, (10,)),
         (Schedule.ZBV, 4, 3, 10, ()),
@@ -108,6 +117,36 @@ def test_refusals_say_why(schedule: Schedule, ranks: int, chunks: int, microbatc
 )
 def test_nearest_legal_microbatches(schedule: Schedule, ranks: int, chunks: int, near: int, nearest: tuple[int, ...]) -> None:
     assert legal_microbatches(schedule, ranks, chunks, near) == nearest
+
+
+@pytest.mark.parametrize(
+    ("microbatches", "group", "words"),
+    [
+        (10, 4, "groups of pp needs a multiple of pp = 4 microbatches, found 10; other groups can"),
+        (10, 3, "needs groups of pp = 4 to 10 microbatches (all there are), found 3"),
+        (10, 11, "needs groups of pp = 4 to 10 microbatches (all there are), found 11"),
+        (10, 8, "groups of 8 leaves 2 of 10 microbatches for the last one, fewer than pp = 4"),
+        (3, 4, "a multiple of pp = 4 microbatches, found 3"),
+        (10, 5, None),
+        (10, 6, None),
+        (10, 10, None),
+    ],
+)
+def test_groups_are_those_of_megatron(microbatches: int, group: int, words: str | None) -> None:
+    """facts/pipeline.md, 2: N from p to m, and m mod N is 0 or p or more."""
+    reason = applicable(Schedule.INTERLEAVED, 4, 2, microbatches, group)
+    assert reason is None if words is None else words in str(reason)
+    assert (group in legal_groups(4, microbatches)) == (words is None)
+
+
+def test_every_legal_group_runs_to_the_end_in_the_time_of_the_closed_form() -> None:
+    """(mv + p - 1)t for every legal N, facts/pipeline.md, 2."""
+    for ranks, chunks, microbatches in itertools.product((2, 3, 4, 8), (2, 3), range(2, 33)):
+        for group in legal_groups(ranks, microbatches):
+            passes = order(Schedule.INTERLEAVED, ranks, chunks, microbatches, group)
+            stages = ranks * chunks
+            makespan = simulate(passes, np.ones(stages), np.ones(stages), np.ones(stages), np.zeros(stages - 1)).makespan
+            assert makespan == 3 * (microbatches * chunks + ranks - 1)
 
 
 def test_an_order_with_a_pass_missing_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from projectors.inputs.recipe import Schedule
-from projectors.pipeline import Order, Timeline, bubble_fraction, busy_seconds, live_chunks, order, simulate
+from projectors.pipeline import Order, Timeline, applicable, bubble_fraction, busy_seconds, live_chunks, order, simulate
 from projectors.pipeline.controllable import controllable, laid_out
 from projectors.pipeline.kernels import COMPILED
 from projectors.pipeline.live import SATURATION, _live
@@ -30,16 +31,25 @@ def pipelines(draw: st.DrawFn) -> tuple[Order, Floats, Floats]:
     """An order, [3, V] seconds of its passes, [V - 1] seconds of its sends."""
     schedule = draw(st.sampled_from(EVERY))
     ranks = draw(st.integers(1, 6))
-    chunks = 2 if schedule.v_shaped else draw(st.integers(2, 4)) if schedule is Schedule.INTERLEAVED else 1
-    microbatches = draw(st.integers(1, 14))
+    chunks = 2 if schedule.ends_meet else draw(st.integers(2, 4)) if schedule is Schedule.INTERLEAVED else 1
+    microbatches, group = draw(st.integers(1, 14)), None
     if schedule is Schedule.INTERLEAVED:
-        microbatches = -(-microbatches // ranks) * ranks
+        group = ranks + draw(st.integers(0, 5))
+        left = draw(st.sampled_from([0, *range(ranks, group)]))
+        microbatches = group * draw(st.integers(1, 3)) + left
+    if schedule is Schedule.DUALPIPE:
+        ranks += ranks % 2
+        microbatches = 2 * (ranks + microbatches // 2)
     if schedule is Schedule.DUALPIPE_V:
         microbatches += 2 * ranks - 1
     stages = ranks * chunks
     times = np.array(draw(st.lists(SECONDS, min_size=3 * stages, max_size=3 * stages))).reshape(3, stages)
     sends = np.array(draw(st.lists(SECONDS, min_size=stages - 1, max_size=stages - 1)))
-    return order(schedule, ranks, chunks, microbatches), times, sends
+    return order(schedule, ranks, chunks, microbatches, group), times, sends
+
+
+ENDS = (lambda ranks: (0, ranks - 1), lambda ranks: (ranks, 2 * ranks - 1))
+"""First and last stage of DualPipe's two directions."""
 
 
 def naive(passes: Order, times: Floats, sends: Floats) -> list[tuple[float, float]]:
@@ -58,7 +68,7 @@ def naive(passes: Order, times: Floats, sends: Floats) -> list[tuple[float, floa
             block = [at[rank], at[rank] + 1][: 1 + int(passes.joined[at[rank] : at[rank] + 1].sum())]
             if at[rank] == passes.offsets[rank + 1]:
                 continue
-            inputs = [arrival(kinds[index], *cells[index], results, rank_of, sends) for index in block]
+            inputs = [arrival(passes, kinds[index], *cells[index], results, rank_of, sends) for index in block]
             if None in inputs:
                 continue
             now = max(clock[rank], *(come for come in inputs if come is not None))
@@ -76,14 +86,15 @@ def result_of(kind: PassKind) -> str:
 
 
 def arrival(
-    kind: PassKind, stage: int, microbatch: int, results: Results, rank_of: dict[int, int], sends: Floats
+    passes: Order, kind: PassKind, stage: int, microbatch: int, results: Results, rank_of: dict[int, int], sends: Floats
 ) -> float | None:
     """When the input of a pass is there; None while it is not made yet."""
-    if kind is PassKind.FORWARD and stage == 0:
+    first, last = (0, passes.stages - 1) if passes.schedule.copies == 1 else ENDS[stage >= passes.ranks](passes.ranks)
+    if kind is PassKind.FORWARD and stage == first:
         return 0.0
     if kind is PassKind.WEIGHT_GRADIENT:
         return results.get(("gradient", stage, microbatch))
-    if kind is not PassKind.FORWARD and stage == len(sends):
+    if kind is not PassKind.FORWARD and stage == last:
         return results.get(("activation", stage, microbatch))
     origin = stage - 1 if kind is PassKind.FORWARD else stage + 1
     made = results.get((result_of(kind), origin, microbatch))
@@ -107,13 +118,15 @@ def test_a_second_simulator_finds_the_same_times(pipeline: tuple[Order, Floats, 
 def test_every_microbatch_passes_every_stage_once_forward_and_back(pipeline: tuple[Order, Floats, Floats]) -> None:
     passes, _, _ = pipeline
     timeline = run(pipeline)
-    cells = passes.stages * passes.microbatches
+    length = passes.stages // passes.schedule.copies
+    cells = length * passes.microbatches
 
     def by_cell(kinds: list[PassKind], values: Floats) -> Floats:
         chosen = np.isin(passes.kind, kinds)
         assert chosen.sum() == cells
-        table = np.full((passes.microbatches, passes.stages), np.nan)
-        table[passes.microbatch[chosen], passes.stage[chosen]] = values[chosen]
+        table = np.full((passes.microbatches, length), np.nan)
+        table[passes.microbatch[chosen], passes.stage[chosen] % length] = values[chosen]
+        assert not np.isnan(table).any()
         return table
 
     backward = [PassKind.BACKWARD, PassKind.INPUT_GRADIENT]
@@ -159,7 +172,7 @@ def test_time_has_no_scale(pipeline: tuple[Order, Floats, Floats], power: int) -
 def test_memory_rises_from_zero_and_returns_to_zero(pipeline: tuple[Order, Floats, Floats]) -> None:
     passes, _, _ = pipeline
     change = np.where(passes.kind == PassKind.FORWARD, 1, np.where(passes.kind == PassKind.INPUT_GRADIENT, 0, -1))
-    for rank, rows in enumerate(live_chunks(passes.schedule, passes.ranks, passes.chunks, passes.microbatches)):
+    for rank, rows in enumerate(live_chunks(passes.schedule, passes.ranks, passes.chunks, passes.microbatches, passes.group)):
         mine = slice(passes.offsets[rank], passes.offsets[rank + 1])
         by_chunk = np.array([np.cumsum(np.where(passes.chunk[mine] == chunk, change[mine], 0)) for chunk in range(passes.chunks)])
         assert (by_chunk >= 0).all()
@@ -172,8 +185,9 @@ def test_memory_rises_from_zero_and_returns_to_zero(pipeline: tuple[Order, Float
 
 
 def sizes(schedule: Schedule) -> list[tuple[int, int]]:
-    chunks = [2] if schedule.v_shaped else [2, 3, 5] if schedule is Schedule.INTERLEAVED else [1]
-    return [(ranks, each) for ranks in (1, 2, 3, 4, 5, 6, 7, 8, 12, 16) for each in chunks]
+    chunks = [2] if schedule.ends_meet else [2, 3, 5] if schedule is Schedule.INTERLEAVED else [1]
+    every = (2, 4, 6, 8, 12, 16) if schedule is Schedule.DUALPIPE else (1, 2, 3, 4, 5, 6, 7, 8, 12, 16)
+    return [(ranks, each) for ranks in every for each in chunks]
 
 
 @pytest.mark.parametrize("schedule", SATURATION)
@@ -182,22 +196,32 @@ def test_more_microbatches_than_saturate_change_no_live_set(schedule: Schedule, 
     """Compared with every count up to one more pp, and with four times as many, none of them cut short."""
     for ranks, chunks in sizes(schedule):
         enough = SATURATION[schedule] * ranks
-        every = ranks if schedule is Schedule.INTERLEAVED else 1
-        for more in {*range(every, ranks + 1, max(every, ranks // 3)), 3 * enough}:
-            far = _live(schedule, ranks, chunks, enough + more, freed_by)
+        every = {Schedule.INTERLEAVED: ranks, Schedule.DUALPIPE: 2}.get(schedule, 1)
+        for more in {*range(every, ranks + 1, every * max(1, ranks // 3 // every)), 3 * enough}:
+            far = _live(schedule, ranks, chunks, enough + more, None, freed_by)
             for cut, full in zip(live_chunks(schedule, ranks, chunks, enough + more, freed_by=freed_by), far, strict=True):
                 assert cut.tolist() == full.tolist()
 
 
+def test_live_sets_of_every_group_size_are_those_of_the_order() -> None:
+    for ranks, chunks in itertools.product((1, 2, 3, 4, 6), (2, 3)):
+        for group in {ranks, ranks + 1, 2 * ranks, 2 * ranks + 1}:
+            for microbatches in range(ranks, 4 * group + ranks):
+                if applicable(Schedule.INTERLEAVED, ranks, chunks, microbatches, group) is None:
+                    cut = live_chunks(Schedule.INTERLEAVED, ranks, chunks, microbatches, group)
+                    full = _live(Schedule.INTERLEAVED, ranks, chunks, microbatches, group, PassKind.WEIGHT_GRADIENT)
+                    assert [rows.tolist() for rows in cut] == [rows.tolist() for rows in full]
+
+
 def test_recipes_that_differ_in_microbatches_share_their_live_sets() -> None:
     for schedule in SATURATION:
-        chunks = 2 if schedule.v_shaped or schedule is Schedule.INTERLEAVED else 1
+        chunks = 2 if schedule.ends_meet or schedule is Schedule.INTERLEAVED else 1
         assert live_chunks(schedule, 4, chunks, 64) is live_chunks(schedule, 4, chunks, 512)
 
 
 def test_gpipe_holds_every_microbatch() -> None:
     for ranks, microbatches in ((1, 1), (4, 3), (4, 9)):
-        passes = _live(Schedule.GPIPE, ranks, 1, microbatches, PassKind.WEIGHT_GRADIENT)
+        passes = _live(Schedule.GPIPE, ranks, 1, microbatches, None, PassKind.WEIGHT_GRADIENT)
         closed = live_chunks(Schedule.GPIPE, ranks, 1, microbatches)
         assert [rows.tolist() for rows in passes] == [rows.tolist() for rows in closed]
 
@@ -213,7 +237,7 @@ def test_compiled_and_interpreted_give_the_same_bits(request: pytest.FixtureRequ
     rng = np.random.default_rng(11)
     cases = []
     for schedule in EVERY:
-        chunks = 2 if schedule.v_shaped else 3 if schedule is Schedule.INTERLEAVED else 1
+        chunks = 2 if schedule.ends_meet else 3 if schedule is Schedule.INTERLEAVED else 1
         times, sends = rng.random((3, 4 * chunks)), rng.random(4 * chunks - 1)
         cases.append((schedule, chunks, times, sends))
 
