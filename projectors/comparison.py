@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from projectors.inputs.cluster import ClusterSpec
+from projectors.inputs.framework import DEFAULT_FRAMEWORK, FrameworkProfile
 from projectors.inputs.model_card import ModelCard
 from projectors.inputs.recipe import Recipe, Schedule
 from projectors.inputs.study import Study
@@ -39,11 +40,18 @@ class ScheduleRow:
 
 def compare_study(study: Study) -> tuple[ScheduleRow, ...]:
     """The schedules under a study's recipe, with its memory margin."""
-    return compare_schedules(study.model, study.cluster, study.recipe, memory_margin=study.search.memory_margin)
+    return compare_schedules(
+        study.model, study.cluster, study.recipe, memory_margin=study.search.memory_margin, framework=study.framework
+    )
 
 
 def compare_schedules(
-    card: ModelCard, cluster: ClusterSpec, recipe: Recipe, *, memory_margin: float
+    card: ModelCard,
+    cluster: ClusterSpec,
+    recipe: Recipe,
+    *,
+    memory_margin: float,
+    framework: FrameworkProfile = DEFAULT_FRAMEWORK,
 ) -> tuple[ScheduleRow, ...]:
     """One row for every schedule with the virtual stages that it needs, all else as the recipe says.
 
@@ -51,28 +59,23 @@ def compare_schedules(
     that leaves the number of virtual stages open gets a row for the recipe's own and for each that spreads the layers evenly.
     Stated layers of the virtual stages hold for the recipe's own number only; other rows spread them evenly.
     """
-    rows = [
-        _row(card, cluster, recipe, schedule, chunks, memory_margin)
-        for schedule in SCHEDULES
-        for chunks in chunk_counts(card, recipe, schedule)
-    ]
+
+    def row(schedule: Schedule, chunks: int) -> ScheduleRow:
+        changes = dict(_changes(recipe, schedule, chunks))
+        changed = recipe.model_copy(update={**changes, "schedule": schedule})
+        broken = violations(card, cluster, changed)
+        if broken:
+            reason = "; ".join(violation.reason for violation in broken)
+            return ScheduleRow(schedule, chunks, tuple(changes.items()), reason)
+        projection = project(card, cluster, changed, memory_margin=memory_margin, framework=framework)
+        return _filled(schedule, chunks, tuple(changes.items()), projection)
+
+    rows = [row(schedule, chunks) for schedule in SCHEDULES for chunks in chunk_counts(card, recipe, schedule)]
     return tuple(sorted(rows, key=_rank))
 
 
 def _rank(row: ScheduleRow) -> tuple[bool, bool, float]:
     return not row.applicable, not row.fits, row.step or 0.0
-
-
-def _row(
-    card: ModelCard, cluster: ClusterSpec, recipe: Recipe, schedule: Schedule, chunks: int, memory_margin: float
-) -> ScheduleRow:
-    changes = dict(_changes(recipe, schedule, chunks))
-    row = ScheduleRow(schedule, chunks, tuple(changes.items()))
-    changed = recipe.model_copy(update={**changes, "schedule": schedule})
-    broken = violations(card, cluster, changed)
-    if broken:
-        return ScheduleRow(schedule, chunks, row.changes, "; ".join(violation.reason for violation in broken))
-    return _filled(row, project(card, cluster, changed, memory_margin=memory_margin))
 
 
 def _changes(recipe: Recipe, schedule: Schedule, chunks: int) -> Iterator[tuple[str, Any]]:
@@ -86,13 +89,13 @@ def _changes(recipe: Recipe, schedule: Schedule, chunks: int) -> Iterator[tuple[
         yield "microbatch_group_size", None
 
 
-def _filled(row: ScheduleRow, projection: Projection) -> ScheduleRow:
+def _filled(schedule: Schedule, chunks: int, changes: tuple[tuple[str, Any], ...], projection: Projection) -> ScheduleRow:
     timeline, step, memory, rates = projection.timeline, projection.step, projection.memory, projection.throughput
     assert timeline is not None and step is not None and memory is not None and rates is not None
     return ScheduleRow(
-        row.schedule,
-        row.vpp,
-        row.changes,
+        schedule,
+        chunks,
+        changes,
         makespan=timeline.makespan,
         bubble_fraction=bubble_fraction(timeline),
         step=step.seconds,
