@@ -76,6 +76,9 @@ class Columns:
     modules_recomputed: tuple[RecomputeModule, ...]
     schedule: Schedule
     microbatch_group_size: int | None
+    max_in_flight: int | None
+    overlap_p2p: bool
+    post_validation: bool
     stage_layers: tuple[int, ...] | None
     sharding: Sharding
     overlap_grad_reduce: bool

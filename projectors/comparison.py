@@ -87,6 +87,10 @@ def _changes(recipe: Recipe, schedule: Schedule, chunks: int) -> Iterator[tuple[
             yield "stage_layers", None
     if schedule is not Schedule.INTERLEAVED and recipe.microbatch_group_size is not None:
         yield "microbatch_group_size", None
+    if schedule is not Schedule.ZB_AUTO and recipe.max_in_flight is not None:
+        yield "max_in_flight", None
+    if not schedule.splits_backward and recipe.post_validation:
+        yield "post_validation", False
 
 
 def _filled(schedule: Schedule, chunks: int, changes: tuple[tuple[str, Any], ...], projection: Projection) -> ScheduleRow:

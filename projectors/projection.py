@@ -12,7 +12,8 @@ from projectors.inputs.recipe import Recipe, Schedule
 from projectors.inputs.study import Study
 from projectors.legality import open_schedules, violations, warnings
 from projectors.memory import memory_breakdown
-from projectors.results import Projection
+from projectors.pipeline import AUTOMATIC_LIMITS
+from projectors.results import MemoryBreakdown, Projection
 from projectors.stages import stage_plan
 from projectors.step import project_step
 from projectors.workload.model import model_parts
@@ -38,7 +39,7 @@ def project(
 
     An illegal recipe is answered with its violations and nothing else. `memory_margin` is the part of each device's
     capacity that must stay free for the recipe to count as feasible. Schedule `auto` becomes the fastest applicable
-    schedule that fits, or the smallest one when none does.
+    schedule that fits, or the smallest one when none does; so do the microbatches in flight that `zb-auto` leaves open.
     """
     broken = violations(card, cluster, recipe)
     columns = columns_of(recipe, cluster, framework)
@@ -51,7 +52,11 @@ def project(
     )
     if broken:
         return empty
-    options = _schedules(card, cluster, recipe, columns)
+    options = [
+        option
+        for schedule in _schedules(card, cluster, recipe, columns)
+        for option in _limits(card, cluster, schedule, memory_margin)
+    ]
     candidates = [_with_schedule(empty, card, cluster, option, memory_margin) for option in options]
     return min(candidates, key=_preference)
 
@@ -61,6 +66,29 @@ def _schedules(card: ModelCard, cluster: ClusterSpec, recipe: Recipe, columns: C
     if columns.schedule is not Schedule.AUTO:
         return [columns]
     return [replace(columns, schedule=schedule) for schedule in open_schedules(card, cluster, recipe)]
+
+
+def _limits(card: ModelCard, cluster: ClusterSpec, columns: Columns, memory_margin: float) -> list[Columns]:
+    """The recipe under each limit on microbatches in flight that it leaves open: those of `AUTOMATIC_LIMITS` that fit, and the
+    largest that fits; 1 where none does. The least first, so that of equally fast ones the smallest counts."""
+    if columns.schedule is not Schedule.ZB_AUTO or columns.max_in_flight is not None:
+        return [columns]
+    plan = stage_plan(card, columns)
+    model = model_parts(card, plan.kinds, columns)
+
+    def at(limit: int) -> MemoryBreakdown:
+        return memory_breakdown(card, cluster.hardware, replace(columns, max_in_flight=limit), plan, model, memory_margin)
+
+    most = min(int(columns.microbatches), AUTOMATIC_LIMITS[-1] * plan.ranks)
+    one, two = at(1), at(2)
+    room = most
+    for first, second in zip(one.ranks, two.ranks, strict=True):  # memory rises evenly with the limit
+        if second.total > first.total:
+            room = min(room, 1 + (one.budget_bytes - first.total) // (second.total - first.total))
+    if room > 1 and not at(room).feasible:
+        room -= 1  # bytes are rounded up
+    limits = {min(times * plan.ranks, room) for times in AUTOMATIC_LIMITS}
+    return [replace(columns, max_in_flight=max(limit, 1)) for limit in sorted(limits)]
 
 
 def _with_schedule(

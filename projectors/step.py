@@ -16,8 +16,9 @@ from projectors.compute.rates import TERA
 from projectors.data_parallel import RankWork, exposed_data_parallel
 from projectors.inputs.cluster import ClusterSpec
 from projectors.inputs.model_card import ModelCard
+from projectors.inputs.recipe import Schedule
 from projectors.optimizer_step import newton_schulz_flops, optimizer_seconds
-from projectors.pipeline import busy_seconds, order, rank_windows, simulate
+from projectors.pipeline import Order, automatic, blocking, busy_seconds, order, rank_windows, simulate, stage_span
 from projectors.pipeline.timeline import Timeline
 from projectors.results import ExposedCommunication, OperatorTime, StepBreakdown, Throughput
 from projectors.stage_times import KINDS_OF_SECONDS, StageTimes, operator_times, stage_times
@@ -50,15 +51,33 @@ def project_step(
     """
     machine = machine_of(cluster, columns)
     times = stage_times(columns, plan, machine, model)
-    microbatches = int(columns.microbatches)
-    passes = order(columns.schedule, plan.ranks, plan.chunks, microbatches, columns.microbatch_group_size)
-    forward, backward, weight = times.seconds
     send = boundary_seconds(card, columns, plan, machine)
-    timeline = simulate(passes, forward, backward, weight, send)
-    makespan = float(timeline.makespan)
-    unhindered = float(simulate(passes, forward, backward, weight, np.zeros_like(send)).makespan) if send.any() else makespan
-    step = _breakdown(times, timeline, makespan, unhindered, machine, columns, plan)
+    passes = order_of(columns, plan, times, send)
+    forward, backward, weight = times.seconds
+    waits = blocking(columns.schedule, columns.overlap_p2p)
+    timeline = simulate(passes, forward, backward, weight, send, blocking_send=waits)
+    seconds = unhindered = pipeline_seconds(timeline, columns)
+    if send.any():
+        unhindered = pipeline_seconds(simulate(passes, forward, backward, weight, np.zeros_like(send)), columns)
+    step = _breakdown(times, timeline, seconds, unhindered, machine, columns, plan)
     return StepResult(step, timeline, operator_times(times, columns), _throughput(card, cluster, columns, step.seconds))
+
+
+def order_of(columns: Columns, plan: StagePlan, times: StageTimes, send: Floats) -> Order:
+    """The order of passes that the recipe's schedule takes, for its times where the schedule looks at them."""
+    microbatches = int(columns.microbatches)
+    if columns.schedule is not Schedule.ZB_AUTO:
+        return order(columns.schedule, plan.ranks, plan.chunks, microbatches, columns.microbatch_group_size)
+    forward, backward, weight = times.seconds
+    limit, barrier = columns.max_in_flight or 1, not columns.post_validation
+    return automatic(plan.ranks, microbatches, forward, backward, weight, send, limit=limit, barrier=barrier)
+
+
+def pipeline_seconds(timeline: Timeline, columns: Columns) -> float:
+    """What the pipeline adds to every step: its makespan, since the gradient norm is reduced over all ranks before any of them
+    may take its optimizer step. With post-validation none waits, the next step fills the ends of this one, and the rank that is
+    longest at work counts (arXiv:2401.10241, section 4)."""
+    return stage_span(timeline) if columns.post_validation else timeline.makespan
 
 
 def boundary_seconds(card: ModelCard, columns: Columns, plan: StagePlan, machine: Machine) -> Floats:
@@ -81,16 +100,17 @@ def boundary_seconds(card: ModelCard, columns: Columns, plan: StagePlan, machine
 
 
 def _breakdown(
-    times: StageTimes, timeline: Timeline, makespan: float, unhindered: float, machine: Machine, columns: Columns, plan: StagePlan
+    times: StageTimes, timeline: Timeline, pipeline: float, unhindered: float, machine: Machine, columns: Columns, plan: StagePlan
 ) -> StepBreakdown:
-    """Parts of the step on the rank that is busy longest; bubble is what its passes and waiting for sends leave."""
+    """Parts of the step on the rank that is busy longest; bubble is what its passes and waiting for sends leave of the seconds
+    that the pipeline takes."""
     busy = busy_seconds(timeline)
     busiest = int(np.argmax(busy))
-    spent = times.passes[plan.stages_of[busiest]].sum(axis=(0, 1)) * float(columns.microbatches)
+    spent = times.passes[plan.stages_of[busiest]].sum(axis=(0, 1)) * float(columns.microbatches / plan.copies)
     seconds = dict(zip(KINDS_OF_SECONDS, spent.tolist(), strict=True))
-    exposed_pp = max(makespan - unhindered, 0.0)
-    idle = max(makespan - exposed_pp - float(spent.sum()), 0.0) if plan.ranks > 1 else 0.0
-    work = _work(times, timeline, plan)
+    exposed_pp = max(pipeline - unhindered, 0.0)
+    idle = max(pipeline - exposed_pp - float(spent.sum()), 0.0) if plan.ranks > 1 else 0.0
+    work = _work(times, timeline, plan, columns)
     matrices = np.array([newton_schulz_flops(part.model.operators) for part in times.parts if part.model.is_layer])
     flops, elements = (plan.layer_counts @ matrices).T
     return StepBreakdown(
@@ -104,13 +124,15 @@ def _breakdown(
         other=STEP_SECONDS,
         exposed=ExposedCommunication(
             tp=seconds["tp"], cp=seconds["cp"], ep=seconds["ep"], pp=exposed_pp,
-            dp=exposed_data_parallel(work, machine, columns, makespan), fsdp=seconds["fsdp"],
+            dp=exposed_data_parallel(work, machine, columns, pipeline), fsdp=seconds["fsdp"],
         ),
     )
 
 
-def _work(times: StageTimes, timeline: Timeline, plan: StagePlan) -> list[RankWork]:
+def _work(times: StageTimes, timeline: Timeline, plan: StagePlan, columns: Columns) -> list[RankWork]:
     starts, ends = rank_windows(timeline)
+    if columns.post_validation:  # every rank's step begins with its own first pass
+        starts, ends = np.zeros_like(starts), ends - starts
     forward, backward, weight = times.seconds
     return [
         RankWork(

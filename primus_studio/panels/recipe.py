@@ -26,7 +26,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
     ("Parallelism", "tp pp vpp cp ep etp"),
     ("Batch", "mbs gbs seq_length"),
     ("Precision and recompute", "precision cross_entropy_fusion recompute recompute_num_layers recompute_modules"),
-    ("Pipeline", "schedule microbatch_group_size stage_layers"),
+    ("Pipeline", "schedule microbatch_group_size max_in_flight overlap_p2p post_validation stage_layers"),
     ("Sharding and overlap",
      "sharding shard_group overlap_grad_reduce overlap_param_gather sequence_parallel tp_overlap grad_reduce_dtype"),
     ("Experts", "moe_dispatch moe_overlap expert_imbalance"),
@@ -34,8 +34,11 @@ GROUPS: tuple[tuple[str, str], ...] = (
 )
 """Titles, and names of fields in the order of the form; fields named nowhere stand in the last group."""
 
-GROUPED = (Schedule.INTERLEAVED, Schedule.AUTO)
-"""Schedules to which the microbatch group means something."""
+SCHEDULE_NEEDS = {
+    "microbatch_group_size": (Schedule.INTERLEAVED, Schedule.AUTO),
+    "max_in_flight": (Schedule.ZB_AUTO, Schedule.AUTO),
+}
+"""Fields that mean something to some schedules only."""
 
 
 def create(context: PanelContext) -> QWidget:
@@ -88,10 +91,14 @@ def counted(number: int, thing: str, plural: str = "s") -> str:
 def applicable(study: Study) -> dict[str, bool]:
     """Whether fields mean something beside the present values of others; one that holds a value can always be reset."""
     recipe, moe = study.recipe, study.model.moe is not None
+    of_schedules = {
+        f"recipe.{name}": recipe.schedule in schedules or getattr(recipe, name) is not None
+        for name, schedules in SCHEDULE_NEEDS.items()
+    }
     return {
         "recipe.recompute_num_layers": recipe.recompute is Recompute.FULL or recipe.recompute_num_layers is not None,
         "recipe.recompute_modules": recipe.recompute is Recompute.SELECTIVE or bool(recipe.recompute_modules),
-        "recipe.microbatch_group_size": recipe.schedule in GROUPED or recipe.microbatch_group_size is not None,
+        **of_schedules,
         "recipe.shard_group": recipe.sharding is Sharding.HSDP or recipe.shard_group is not None,
         "recipe.ep": moe or recipe.ep > 1,
         "recipe.etp": moe or recipe.etp > 1,
@@ -106,8 +113,8 @@ def companions(study: Study, path: str, value: Any) -> Mapping[str, Any]:
     if path == "recipe.recompute":
         layers = {} if value == Recompute.FULL else {"recipe.recompute_num_layers": None}
         return layers if value == Recompute.SELECTIVE else {**layers, "recipe.recompute_modules": []}
-    if path == "recipe.schedule" and value not in GROUPED:
-        return {"recipe.microbatch_group_size": None}
+    if path == "recipe.schedule":
+        return {f"recipe.{name}": None for name, schedules in SCHEDULE_NEEDS.items() if value not in schedules}
     if path == "recipe.sharding":
         return {"recipe.shard_group": study.cluster.gpus_per_node if value == Sharding.HSDP else None}
     return {}

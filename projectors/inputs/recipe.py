@@ -37,6 +37,7 @@ class Schedule(StrEnum):
     INTERLEAVED = "interleaved"
     ZB_H1 = "zb-h1"
     ZB_H2 = "zb-h2"
+    ZB_AUTO = "zb-auto"
     ZBV = "zbv"
     V_HALF = "v-half"
     V_MIN = "v-min"
@@ -48,7 +49,8 @@ class Schedule(StrEnum):
     def splits_backward(self) -> bool:
         """Whether input and weight gradients are separate steps."""
         return self in (
-            Schedule.ZB_H1, Schedule.ZB_H2, Schedule.ZBV, Schedule.V_HALF, Schedule.V_MIN, Schedule.DUALPIPE, Schedule.DUALPIPE_V,
+            Schedule.ZB_H1, Schedule.ZB_H2, Schedule.ZB_AUTO, Schedule.ZBV, Schedule.V_HALF, Schedule.V_MIN, Schedule.DUALPIPE,
+            Schedule.DUALPIPE_V,
         )
 
     @property
@@ -178,6 +180,20 @@ class Recipe(Frozen):
         unit="microbatches",
         least=1,
         most=MOST_DEGREE,
+    )
+    max_in_flight: int | None = quantity(
+        None,
+        says="zb-auto: microbatches whose activations a pipeline rank may hold; null = as many as fit",
+        title="Microbatches in flight",
+        unit="microbatches",
+        least=1,
+        most=MOST_DEGREE,
+    )
+    overlap_p2p: bool = quantity(
+        True, says="Pipeline sends behind compute; 1f1b waits for its sends either way", title="Pipeline send overlap"
+    )
+    post_validation: bool = quantity(
+        False, says="Zero bubble: ranks take their optimizer step without waiting for each other and check it afterwards"
     )
     stage_layers: tuple[int, ...] | None = Field(default=None, description="Layers of every virtual stage in order; null = even")
     sharding: Sharding = quantity(Sharding.ZERO1, says="What data-parallel ranks split: optimizer, gradients, parameters")

@@ -70,13 +70,16 @@ def schedule_fits(s: Situation) -> Condition:
 
 
 def _options(s: Situation) -> tuple[Schedule, ...]:
-    """The schedule, or for auto those that the rest of the recipe allows (rules on groups and split backward passes)."""
+    """The schedule, or for auto those that the rest of the recipe allows (rules on groups, limits and split backward passes)."""
     if s.recipe.schedule is not Schedule.AUTO:
         return (s.recipe.schedule,)
     if s.recipe.microbatch_group_size is not None:
         return (Schedule.INTERLEAVED,)
+    if s.recipe.max_in_flight is not None:
+        return (Schedule.ZB_AUTO,)
     may_split = s.recipe.pp > 1 and s.recipe.recompute is Recompute.NONE
-    return tuple(schedule for schedule in SCHEDULES if may_split or not schedule.splits_backward)
+    must_split = s.recipe.post_validation
+    return tuple(schedule for schedule in SCHEDULES if (may_split if schedule.splits_backward else not must_split))
 
 
 def _fault(s: Situation, schedule: Schedule) -> str | None:
@@ -95,6 +98,36 @@ def _fault(s: Situation, schedule: Schedule) -> str | None:
 def groups_need_the_interleaved_schedule(s: Situation) -> Condition:
     """Megatron-Core `ModelParallelConfig`: microbatch_group_size_per_vp_stage is read by the interleaved schedule alone."""
     return s.recipe.microbatch_group_size is None or s.recipe.schedule in (Schedule.INTERLEAVED, Schedule.AUTO)
+
+
+@rule(
+    "recipe.max_in_flight", "recipe.schedule",
+    reason="max_in_flight is {r.max_in_flight} and schedule is {r.schedule.value}: every schedule but zb-auto has its own number "
+    "of microbatches in flight",
+)
+def limits_need_the_automatic_schedule(s: Situation) -> Condition:
+    """The limit on activations is an input of the automatic schedule alone (arXiv:2401.10241, section 3)."""
+    return s.recipe.max_in_flight is None or s.recipe.schedule in (Schedule.ZB_AUTO, Schedule.AUTO)
+
+
+@rule(
+    "recipe.overlap_p2p", "recipe.pp", "recipe.schedule",
+    reason="interleaved without overlap_p2p needs pp above 2, found {r.pp}: with two ranks each would send and receive with the "
+    "other in both directions at once",
+)
+def interleaving_two_ranks_needs_overlap(s: Situation) -> Condition:
+    """Megatron-LM `validate_args`: the interleaved schedule needs more than two pipeline ranks unless p2p overlaps."""
+    return s.recipe.overlap_p2p or s.recipe.schedule is not Schedule.INTERLEAVED or s.recipe.pp != 2
+
+
+@rule(
+    "recipe.post_validation", "recipe.schedule",
+    reason="post_validation with {r.schedule.value}: it lets the ranks of a zero-bubble schedule take their optimizer step at "
+    "different times; others have no use for it",
+)
+def post_validation_needs_zero_bubble(s: Situation) -> Condition:
+    """arXiv:2401.10241, section 4; sail-sg/zero-bubble-pipeline-parallelism has it for its zero-bubble schedules only."""
+    return not s.recipe.post_validation or s.recipe.schedule.splits_backward or s.recipe.schedule is Schedule.AUTO
 
 
 @rule(
@@ -124,6 +157,9 @@ RULES = (
     stage_layers_hold_the_model,
     schedule_fits,
     groups_need_the_interleaved_schedule,
+    limits_need_the_automatic_schedule,
+    interleaving_two_ranks_needs_overlap,
+    post_validation_needs_zero_bubble,
     split_backward_needs_a_pipeline,
     recompute_needs_a_whole_backward,
 )

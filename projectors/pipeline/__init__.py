@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from projectors.pipeline.legal import V_CHUNKS, applicable, legal_groups, legal_microbatches
+from projectors.pipeline.automatic import AUTOMATIC_LIMITS, automatic
+from projectors.pipeline.legal import V_CHUNKS, applicable, blocking, legal_groups, legal_microbatches
 from projectors.pipeline.live import live_chunks, peak_in_flight
 from projectors.pipeline.orders import Order, assemble, order
 from projectors.pipeline.placement import placement, stages_of_ranks
@@ -11,7 +12,8 @@ from projectors.pipeline.timeline import PassKind, Timeline, bubble_fraction, bu
 from projectors.pipeline.trace import chrome_trace, events
 
 __all__ = [
-    "V_CHUNKS", "Order", "PassKind", "PipelineDeadlock", "Timeline", "applicable", "assemble", "bubble_fraction", "busy_seconds",
-    "chrome_trace", "compile_kernel", "events", "legal_groups", "legal_microbatches", "live_chunks", "order", "peak_in_flight",
-    "placement", "rank_windows", "simulate", "stage_span", "stages_of_ranks",
+    "AUTOMATIC_LIMITS", "V_CHUNKS", "Order", "PassKind", "PipelineDeadlock", "Timeline", "applicable", "assemble", "automatic",
+    "blocking", "bubble_fraction", "busy_seconds", "chrome_trace", "compile_kernel", "events", "legal_groups",
+    "legal_microbatches", "live_chunks", "order", "peak_in_flight", "placement", "rank_windows", "simulate", "stage_span",
+    "stages_of_ranks",
 ]

@@ -14,6 +14,13 @@ DIRECTIONS = 2
 """DualPipe sends microbatches through the ranks in both directions: every rank has a chunk of each."""
 
 
+def blocking(schedule: Schedule, overlap_p2p: bool) -> bool:
+    """Whether a rank waits for its own sends. 1F1B does: Megatron-Core overlaps sends in the interleaved schedule only
+    (`overlap_p2p_comm`), PyTorch's `Schedule1F1B` waits for the sends that it pairs with receives. The zero-bubble schedules
+    (sail-sg/zero-bubble-pipeline-parallelism) and DualPipe (arXiv:2412.19437, 3.2.1) were built to overlap them."""
+    return not overlap_p2p or schedule is Schedule.ONE_F_ONE_B
+
+
 def applicable(schedule: Schedule, ranks: int, chunks: int, microbatches: int, group: int | None = None) -> str | None:
     """None where the schedule can run these sizes, else the reason in words.
 
@@ -22,7 +29,7 @@ def applicable(schedule: Schedule, ranks: int, chunks: int, microbatches: int, g
 
     The interleaved rule is Megatron-Core's (`get_schedule_table` and `forward_backward_pipelining_with_interleaving`): groups
     of p or more, the last one too; with a smaller one, orders stall or deadlock. DualPipe and DualPipeV: asserts of DeepSeek's
-    code. GPipe, 1F1B, ZB-H1, ZB-H2, ZBV, V-Half and V-Min take any number of microbatches.
+    code. GPipe, 1F1B, ZB-H1, ZB-H2, zb-auto, ZBV, V-Half and V-Min take any number of microbatches.
     """
     name = schedule.value
     if schedule is Schedule.AUTO:

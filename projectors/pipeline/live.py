@@ -35,16 +35,20 @@ def live_chunks(
     microbatches: int,
     group: int | None = None,
     *,
+    limit: int | None = None,
     freed_by: PassKind = PassKind.WEIGHT_GRADIENT,
 ) -> tuple[Counts, ...]:
     """Live microbatches of each chunk, [k, chunks] for each rank: every set that no other one holds at least as much of.
 
     An activation lives from the start of its forward until its weight gradient (or fused backward) has ended; with
     `freed_by` INPUT_GRADIENT, until its input gradient has. The most bytes that a rank holds is the largest of these rows
-    times the bytes of its chunks.
+    times the bytes of its chunks. `limit`: activations that zb-auto may hold, all of which count as held; 1, with which it can
+    still run, where None.
     """
     if schedule is Schedule.GPIPE:
-        return _all_of_them(ranks, microbatches)
+        return _alike(ranks, microbatches)
+    if schedule is Schedule.ZB_AUTO:
+        return _alike(ranks, min(microbatches, limit or 1))
     unit = group or ranks
     enough = SATURATION[schedule] * unit + microbatches % unit * (schedule is Schedule.INTERLEAVED)
     return _live(schedule, ranks, chunks, min(microbatches, enough), group, freed_by)
@@ -59,8 +63,8 @@ def peak_in_flight(
 
 
 @lru_cache(maxsize=4096)
-def _all_of_them(ranks: int, microbatches: int) -> tuple[Counts, ...]:
-    """GPipe ends no backward before the last forward."""
+def _alike(ranks: int, microbatches: int) -> tuple[Counts, ...]:
+    """Every rank holds as many: all microbatches in GPipe, which ends no backward before the last forward."""
     return (_fixed(np.array([[microbatches]], dtype=np.int64)),) * ranks
 
 

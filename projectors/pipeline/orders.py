@@ -69,9 +69,11 @@ def order(schedule: Schedule, ranks: int, chunks: int, microbatches: int, group:
     """The order of a schedule; raises ValueError with the reason where it cannot run these sizes.
 
     `chunks`: chunks of a rank, those of both directions for DualPipe; `group`: microbatches of a group of the interleaved
-    schedule, p where None.
+    schedule, p where None. The order of zb-auto depends on times: `automatic.automatic`.
     """
     reason = applicable(schedule, ranks, chunks, microbatches, group)
+    if reason is None and schedule not in ACTIONS:
+        reason = f"{schedule.value} has no order of its own: it depends on the times of the passes"
     if reason:
         raise ValueError(reason)
     return assemble(schedule, ranks, chunks, microbatches, ACTIONS[schedule](ranks, chunks, microbatches, group or ranks), group)

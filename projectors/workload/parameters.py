@@ -31,9 +31,10 @@ def single_gpu_columns(seq_length: int = 1, *, vocabulary_multiple: int = 1) -> 
         gpus=1, tp=1, cp=1, ep=1, etp=1, mbs=1, gbs=1, seq_length=seq_length, sequence_parallel=False, offload_optimizer=0.0,
         expert_imbalance=1.0, shard_group=1, pp=1, vpp=1, precision=Precision.BF16, recompute=Recompute.NONE,
         recompute_num_layers=None, modules_recomputed=(), schedule=Schedule.ONE_F_ONE_B, microbatch_group_size=None,
-        stage_layers=None, sharding=Sharding.NONE, overlap_grad_reduce=False, overlap_param_gather=False, tp_overlap=False,
-        moe_dispatch=MoeDispatch.ALLTOALL, moe_overlap=False, cross_entropy_fusion=True, optimizer=Optimizer.ADAM,
-        master_weights=FloatFormat.FP32, grad_reduce_dtype=FloatFormat.FP32, vocabulary_multiple=vocabulary_multiple,
+        max_in_flight=None, overlap_p2p=True, post_validation=False, stage_layers=None, sharding=Sharding.NONE,
+        overlap_grad_reduce=False, overlap_param_gather=False, tp_overlap=False, moe_dispatch=MoeDispatch.ALLTOALL,
+        moe_overlap=False, cross_entropy_fusion=True, optimizer=Optimizer.ADAM, master_weights=FloatFormat.FP32,
+        grad_reduce_dtype=FloatFormat.FP32, vocabulary_multiple=vocabulary_multiple,
     )
 
 

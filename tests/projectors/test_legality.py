@@ -99,6 +99,13 @@ BROKEN: list[tuple[str, str, dict[str, Any], str, int | str | None]] = [
         "schedule-fits", MIXTRAL, {"schedule": Schedule.INTERLEAVED, "vpp": 2, "microbatch_group_size": 5},
         "recipe.gbs", 240,
     ),
+    ("limits-need-the-automatic-schedule", MIXTRAL, {"max_in_flight": 8}, "recipe.schedule", "zb-auto"),
+    # with two ranks, the previous and the next are the same one
+    (
+        "interleaving-two-ranks-needs-overlap", MIXTRAL,
+        {"schedule": Schedule.INTERLEAVED, "vpp": 2, "pp": 2, "overlap_p2p": False}, "recipe.overlap_p2p", "true",
+    ),
+    ("post-validation-needs-zero-bubble", MIXTRAL, {"post_validation": True}, "recipe.post_validation", "false"),
     ("groups-need-the-interleaved-schedule", MIXTRAL, {"microbatch_group_size": 8}, "recipe.schedule", "interleaved"),
     ("split-backward-needs-a-pipeline", LLAMA_8B, {"schedule": Schedule.ZB_H1}, "recipe.schedule", "1f1b"),
     (
@@ -204,6 +211,10 @@ LEGAL: list[tuple[str, dict[str, Any]]] = [
     (MIXTRAL, {"schedule": Schedule.ZBV, "vpp": 2, "gbs": 48}),  # fewer than 2 pp - 1 microbatches: surplus passes are left out
     (MIXTRAL, {"schedule": Schedule.DUALPIPE_V, "vpp": 2}),
     (MIXTRAL, {"schedule": Schedule.DUALPIPE}),
+    (MIXTRAL, {"schedule": Schedule.ZB_AUTO}),
+    (MIXTRAL, {"schedule": Schedule.ZB_AUTO, "max_in_flight": 6, "post_validation": True}),
+    (MIXTRAL, {"schedule": Schedule.AUTO, "max_in_flight": 6}),
+    (MIXTRAL, {"schedule": Schedule.INTERLEAVED, "vpp": 2, "overlap_p2p": False}),
     (MIXTRAL, {"schedule": Schedule.DUALPIPE, "moe_overlap": True}),
     (MIXTRAL, {"vpp": 2, "schedule": Schedule.INTERLEAVED, "microbatch_group_size": 6}),
     (MIXTRAL, {"vpp": 2, "schedule": Schedule.AUTO, "microbatch_group_size": 6}),

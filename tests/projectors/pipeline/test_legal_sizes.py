@@ -87,6 +87,7 @@ def test_a_deadlock_names_who_waits_for_what() -> None:
         (Schedule.DUALPIPE, 4, 4, 8, "vpp 1, found 2"),
         (Schedule.DUALPIPE_V, 4, 2, 7, "at least 2 x pp = 8 microbatches, found 7"),
         (Schedule.ONE_F_ONE_B, 4, 1, 0, "1 microbatch or more"),
+        (Schedule.ZB_AUTO, 4, 2, 8, "vpp 1, found 2"),
         (Schedule.AUTO, 4, 1, 8, "no schedule of its own"),
     ],
 )
