@@ -6,10 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Any, get_args
 
-from pydantic import BaseModel
 from PySide6.QtGui import QUndoCommand
 
-from projectors.inputs.describe import field_title
+from projectors.inputs.describe import Frozen, field_title
 from projectors.inputs.study import Study
 
 MERGE_SECONDS = 0.8
@@ -69,7 +68,7 @@ MOST_SHOWN = 24
 
 def title_of(path: str) -> str:
     """Title of the field at a dotted path of a study, in small letters but for acronyms; the key where none is known."""
-    model: type[BaseModel] | None = Study
+    model: type[Frozen] | None = Study
     title = path
     for key in path.split("."):
         name = key.partition("[")[0]
@@ -78,7 +77,7 @@ def title_of(path: str) -> str:
             return key.replace("_", " ")
         title = field_title(name, field)
         options = (field.annotation, *get_args(field.annotation))
-        models = [option for option in options if isinstance(option, type) and issubclass(option, BaseModel)]
+        models = [option for option in options if isinstance(option, type) and issubclass(option, Frozen)]
         model = models[0] if models else None
     first = title.split(" ", 1)[0]
     return title if first.isupper() or not first[:1].isupper() else title[:1].lower() + title[1:]
