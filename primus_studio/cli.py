@@ -114,6 +114,14 @@ def _commands() -> dict[str, argparse.ArgumentParser]:
     timeline = _parser("timeline", "the pipeline schedule, event by event")
     _takes_study(timeline)
     timeline.add_argument("--chrome-trace", metavar="FILE", type=Path, help="write the events for Perfetto or chrome://tracing")
+    benchmark = _parser("benchmark", "layers and collectives measured on this machine, kept as a record")
+    _takes_study(benchmark)
+    benchmark.add_argument("--device", choices=("cuda", "cpu"), help="kind of device; default cuda where there is one, else cpu")
+    benchmark.add_argument("--processes", metavar="N", type=_count, help="devices (cpu: processes) to use; default all (cpu: 1)")
+    benchmark.add_argument("--threads", metavar="N", type=_count, help="cpu: threads of each process; default all")
+    benchmark.add_argument("--name", metavar="NAME", default="", help="name of the record")
+    benchmark.add_argument("--out", metavar="FILE", type=Path, help="file of the record; default: kept under its name")
+    benchmark.add_argument("--plan", action="store_true", help="say what would be measured, and measure nothing")
     validate = _parser("validate", "projected against measured runs")
     validate.add_argument("files", metavar="FILE", nargs="*", type=Path, help="measured runs; default: the shipped ones")
     _answers_json(validate)
@@ -128,7 +136,8 @@ def _commands() -> dict[str, argparse.ArgumentParser]:
     screenshot.add_argument("--theme", choices=("light", "dark"), default="light", help="default light")
     screenshot.add_argument("--size", metavar="WxH", type=_size, help="logical pixels, default 1280x800; a panel's own")
     screenshot.add_argument("--scale", metavar="S", type=_scale, default=1.0, help="pixels per logical pixel, default 1")
-    return {name.prog.removeprefix(f"{PROGRAM} "): name for name in (project, memory, timeline, validate, show, screenshot)}
+    every = (project, memory, timeline, benchmark, validate, show, screenshot)
+    return {parser.prog.removeprefix(f"{PROGRAM} "): parser for parser in every}
 
 
 def _parser(name: str, says: str) -> argparse.ArgumentParser:
@@ -151,6 +160,14 @@ MOST_PIXELS = 16_384
 """Longest side of a picture in logical pixels: what a raster of the graphics stack takes."""
 
 MOST_SCALE = 8.0
+
+MOST_PROCESSES = 1024
+
+
+def _count(text: str) -> int:
+    if not (text.isdecimal() and 0 < int(text) <= MOST_PROCESSES):
+        raise argparse.ArgumentTypeError(f"found {text!r}, allowed is a whole number from 1 to {MOST_PROCESSES:,}")
+    return int(text)
 
 
 def _size(text: str) -> tuple[int, int]:

@@ -58,6 +58,29 @@ def timeline(options: Namespace) -> Exit:
     return _verdict(projection)
 
 
+def benchmark(options: Namespace) -> Exit:
+    """Layers and collectives measured here."""
+    from projectors.benchmark import reports
+    from projectors.benchmark.devices import choose_devices
+    from projectors.benchmark.plan import plan_benchmark
+    from projectors.benchmark.runner import run_benchmark
+    from projectors.inputs.benchmark_record import DeviceKind
+    from projectors.restoring.records import keep
+
+    study = _study(options)
+    kind = DeviceKind(options.device) if options.device else None
+    plan = plan_benchmark(study, choose_devices(kind, options.processes, options.threads))
+    if options.plan or plan.problems:
+        _answer(options, lambda: reports.plan_json(plan), lambda: reports.plan_text(plan))
+        return Exit.ILLEGAL if plan.problems else Exit.ANSWERED
+    print(reports.plan_text(plan), file=sys.stderr)
+    record = run_benchmark(plan, name=options.name, tell=lambda progress: print(reports.progress_text(progress), file=sys.stderr))
+    path = keep(record, options.out)
+    _answer(options, lambda: record.model_dump(mode="json"), lambda: reports.record_text(record, study))
+    print(f"kept as {path}", file=sys.stderr)
+    return Exit.ANSWERED if record.complete else Exit.ILLEGAL
+
+
 def validate(options: Namespace) -> Exit:
     """Projected against measured."""
     from projectors import validation

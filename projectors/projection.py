@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from projectors.columns import Columns, columns_of
+from projectors.compute.measured import MeasuredRun
 from projectors.inputs.cluster import ClusterSpec
 from projectors.inputs.framework import DEFAULT_FRAMEWORK, FrameworkProfile
 from projectors.inputs.model_card import ModelCard
@@ -13,7 +14,8 @@ from projectors.inputs.study import Study
 from projectors.legality import open_schedules, violations, warnings
 from projectors.memory import memory_breakdown
 from projectors.pipeline import AUTOMATIC_LIMITS
-from projectors.results import MemoryBreakdown, Projection
+from projectors.restoring.run import run_of
+from projectors.results import MemoryBreakdown, Origin, Projection
 from projectors.stages import stage_plan
 from projectors.step import project_step
 from projectors.workload.model import model_parts
@@ -21,9 +23,13 @@ from projectors.workload.parameters import model_parameters
 
 
 def project_study(study: Study) -> Projection:
-    """The projection of a study, with its memory margin."""
+    """The projection of a study, with its memory margin and, where it asks for one, its benchmark record.
+
+    Raises InputError where there is no such record, or where it does not fit.
+    """
     return project(
-        study.model, study.cluster, study.recipe, memory_margin=study.search.memory_margin, framework=study.framework
+        study.model, study.cluster, study.recipe, memory_margin=study.search.memory_margin, framework=study.framework,
+        measured=run_of(study),
     )
 
 
@@ -34,12 +40,14 @@ def project(
     *,
     memory_margin: float,
     framework: FrameworkProfile = DEFAULT_FRAMEWORK,
+    measured: MeasuredRun | None = None,
 ) -> Projection:
     """Memory and throughput of one recipe of one model on one cluster, trained by one framework.
 
     An illegal recipe is answered with its violations and nothing else. `memory_margin` is the part of each device's
     capacity that must stay free for the recipe to count as feasible. Schedule `auto` becomes the fastest applicable
     schedule that fits, or the smallest one when none does; so do the microbatches in flight that `zb-auto` leaves open.
+    `measured` replaces simulated layers.
     """
     broken = violations(card, cluster, recipe)
     columns = columns_of(recipe, cluster, framework)
@@ -57,7 +65,7 @@ def project(
         for schedule in _schedules(card, cluster, recipe, columns)
         for option in _limits(card, cluster, schedule, memory_margin)
     ]
-    candidates = [_with_schedule(empty, card, cluster, option, memory_margin) for option in options]
+    candidates = [_with_schedule(empty, card, cluster, option, memory_margin, measured) for option in options]
     return min(candidates, key=_preference)
 
 
@@ -92,11 +100,11 @@ def _limits(card: ModelCard, cluster: ClusterSpec, columns: Columns, memory_marg
 
 
 def _with_schedule(
-    empty: Projection, card: ModelCard, cluster: ClusterSpec, columns: Columns, memory_margin: float
+    empty: Projection, card: ModelCard, cluster: ClusterSpec, columns: Columns, memory_margin: float, measured: MeasuredRun | None
 ) -> Projection:
     plan = stage_plan(card, columns)
     model = model_parts(card, plan.kinds, columns)
-    step = project_step(card, cluster, columns, plan, model)
+    step = project_step(card, cluster, columns, plan, model, measured)
     return replace(
         empty,
         parameters=model_parameters(card),
@@ -105,6 +113,9 @@ def _with_schedule(
         throughput=step.throughput,
         timeline=step.timeline,
         operators=step.operators,
+        audit=step.audit,
+        origin_compute=measured.compute_origin if measured and step.audit else Origin.SIMULATED,
+        origin_communication=measured.communication_origin if measured else Origin.SIMULATED,
     )
 
 

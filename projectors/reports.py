@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from projectors.inputs.study import Study
@@ -34,6 +35,7 @@ def projection_json(projection: Projection) -> dict[str, Any]:
         "parameters": _parameters_json(projection),
         "origin": {"compute": projection.origin_compute.value, "communication": projection.origin_communication.value},
         "warnings": list(projection.warnings),
+        **({"audit": [asdict(entry) for entry in projection.audit]} if projection.audit else {}),
     }
 
 
@@ -158,8 +160,28 @@ def projection_text(study: Study, projection: Projection) -> str:
         parts.append(step_text(projection))
     if projection.memory:
         parts.append(memory_text(projection.memory))
+    if projection.audit:
+        parts.append(audit_text(projection))
     parts += [f"Note: {warning}." for warning in projection.warnings]
     return "\n\n".join(parts)
+
+
+def audit_text(projection: Projection) -> str:
+    """How the seconds of every measured pass came about."""
+    rows = [
+        (
+            entry.part, entry.name, seconds_text(entry.measured), seconds_text(entry.communication_measured),
+            seconds_text(entry.simulated), seconds_text(entry.target), f"{entry.ratio:.3f}", seconds_text(entry.compute),
+            seconds_text(entry.communication), seconds_text(entry.total),
+        )
+        for entry in projection.audit
+    ]
+    head = (
+        "part", "pass", "measured", "of it\nsent", "simulated\ncompute", "simulated\ntarget", "measured\n/ simulated",
+        "target\ncompute", "target\nsent", "target",
+    )
+    says = f"Layer times {projection.origin_compute.value}: (measured - sent) / simulated compute x simulated target + sent"
+    return f"{says}\n{table_text(head, rows)}"
 
 
 def heading_text(study: Study, projection: Projection) -> str:

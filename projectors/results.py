@@ -171,6 +171,28 @@ class OperatorTime:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """How one pass of a part came about from a measurement. All but `ratio` in seconds, for one microbatch.
+
+    compute = target x ratio, where ratio = (measured - communication_measured) / simulated.
+    """
+
+    part: str
+    name: str                       # of the pass: forward, backward, input gradient, weight gradient
+    measured: float
+    communication_measured: float   # in the measured pass, taken off it
+    simulated: float                # compute of the measured run
+    target: float                   # simulated compute of the target
+    ratio: float
+    compute: float                  # restored compute of the target
+    communication: float            # of the target
+
+    @property
+    def total(self) -> float:
+        return self.compute + self.communication
+
+
+@dataclass(frozen=True, slots=True)
 class Projection:
     """The answer. When `violations` is not empty nothing else was computed: those parts are None."""
 
@@ -185,6 +207,7 @@ class Projection:
     throughput: Throughput | None = None
     timeline: Timeline | None = None
     operators: tuple[OperatorTime, ...] = ()
+    audit: tuple[AuditEntry, ...] = ()
     origin_compute: Origin = Origin.SIMULATED
     origin_communication: Origin = Origin.SIMULATED
 

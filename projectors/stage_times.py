@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from projectors.columns import Columns
 from projectors.compute.host import HOST_FORWARD
 from projectors.compute.layer import Machine, OperatorRow, PartSeconds, PassSeconds, parameter_counts, part_seconds
+from projectors.compute.measured import MeasuredRun, restored
 from projectors.compute.roofline import Bound
 from projectors.inputs.recipe import Recompute
-from projectors.results import OperatorTime
+from projectors.results import AuditEntry, OperatorTime, Origin
 from projectors.stages import StagePlan, part_counts, recomputed_counts
 from projectors.workload.model import ModelPart
 
@@ -40,6 +41,8 @@ class StageTimes:
     expert: Floats          # [V] parameters of routed experts on one GPU
     counts: NDArray[np.int64]   # [V, parts]
     parts: tuple[Part, ...]
+    audit: tuple[AuditEntry, ...]
+    origin: Origin
 
     @property
     def seconds(self) -> Floats:
@@ -48,10 +51,12 @@ class StageTimes:
         return totals
 
 
-def stage_times(columns: Columns, plan: StagePlan, machine: Machine, model: tuple[ModelPart, ...]) -> StageTimes:
+def stage_times(
+    columns: Columns, plan: StagePlan, machine: Machine, model: tuple[ModelPart, ...], measured: MeasuredRun | None = None
+) -> StageTimes:
     """Layers of each kind times how many a stage has, the embedding on the first virtual stage, head and loss on the last
     (on V-shaped schedules both are on rank 0)."""
-    parts = tuple(Part(part, part_seconds(part.operators, machine, columns)) for part in model)
+    parts, audit = _parts(columns, machine, model, measured)
     counts = part_counts(plan)
     each = np.array([
         [_values(part.seconds.forward), _values(part.seconds.backward), _values(part.seconds.weight)] for part in parts
@@ -62,7 +67,23 @@ def stage_times(columns: Columns, plan: StagePlan, machine: Machine, model: tupl
         passes[:, 1] += recomputed_counts(plan, columns) @ again
     elements = np.array([parameter_counts(part.model.operators) for part in parts], dtype=np.float64)
     dense, expert = (counts @ elements).T
-    return StageTimes(passes, dense, expert, counts, parts)
+    origin = measured.compute_origin if measured is not None and audit else Origin.SIMULATED
+    return StageTimes(passes, dense, expert, counts, parts, audit, origin)
+
+
+def _parts(
+    columns: Columns, machine: Machine, model: tuple[ModelPart, ...], measured: MeasuredRun | None
+) -> tuple[tuple[Part, ...], tuple[AuditEntry, ...]]:
+    """Every part with its seconds: measured where the record has it, simulated otherwise."""
+    parts: list[Part] = []
+    audit: list[AuditEntry] = []
+    for part in model:
+        seconds = part_seconds(part.operators, machine, columns)
+        if measured is not None:
+            seconds, entries = restored(part.label, seconds, measured)
+            audit += entries
+        parts.append(Part(part, seconds))
+    return tuple(parts), tuple(audit)
 
 
 def _values(seconds: PassSeconds) -> tuple[Any, ...]:
@@ -73,13 +94,13 @@ def operator_times(times: StageTimes, columns: Columns) -> tuple[OperatorTime, .
     """The operator table: every operator of every part once."""
     full = columns.recompute is Recompute.FULL
     return tuple(
-        _operator_time(part.model.label, row, recomputed=row.recomputed or (full and part.model.is_layer))
+        _operator_time(part.model.label, row, times.origin, recomputed=row.recomputed or (full and part.model.is_layer))
         for part in times.parts
         for row in part.seconds.rows
     )
 
 
-def _operator_time(label: str, row: OperatorRow, *, recomputed: bool) -> OperatorTime:
+def _operator_time(label: str, row: OperatorRow, origin: Origin, *, recomputed: bool) -> OperatorTime:
     seconds = row.seconds
     forward, exposed = float(seconds.forward), float(row.exposed_forward + row.exposed_backward)
     bound = seconds.bound_forward
@@ -96,4 +117,5 @@ def _operator_time(label: str, row: OperatorRow, *, recomputed: bool) -> Operato
         exposed=exposed,
         flops_forward=float(row.operator.flops_forward),
         bound=bound.value,
+        origin=origin,
     )

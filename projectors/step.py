@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from projectors.communication.collectives import transfer_seconds
 from projectors.communication.groups import level_between
 from projectors.compute.host import STEP_SECONDS
 from projectors.compute.layer import Machine, machine_of
+from projectors.compute.measured import MeasuredRun
 from projectors.compute.rates import TERA
 from projectors.data_parallel import RankWork, exposed_data_parallel
 from projectors.inputs.cluster import ClusterSpec
@@ -20,7 +21,7 @@ from projectors.inputs.recipe import Schedule
 from projectors.optimizer_step import newton_schulz_flops, optimizer_seconds
 from projectors.pipeline import Order, automatic, blocking, busy_seconds, order, rank_windows, simulate, stage_span
 from projectors.pipeline.timeline import Timeline
-from projectors.results import ExposedCommunication, OperatorTime, StepBreakdown, Throughput
+from projectors.results import AuditEntry, ExposedCommunication, OperatorTime, StepBreakdown, Throughput
 from projectors.stage_times import KINDS_OF_SECONDS, StageTimes, operator_times, stage_times
 from projectors.stages import StagePlan
 from projectors.workload.model import ModelPart
@@ -40,17 +41,23 @@ class StepResult:
     timeline: Timeline
     operators: tuple[OperatorTime, ...]
     throughput: Throughput
+    audit: tuple[AuditEntry, ...]
 
 
 def project_step(
-    card: ModelCard, cluster: ClusterSpec, columns: Columns, plan: StagePlan, model: tuple[ModelPart, ...]
+    card: ModelCard,
+    cluster: ClusterSpec,
+    columns: Columns,
+    plan: StagePlan,
+    model: tuple[ModelPart, ...],
+    measured: MeasuredRun | None = None,
 ) -> StepResult:
-    """Project one legal recipe; `model`: the parts of the model under these columns.
+    """Project one legal recipe; `model`: the parts of the model under these columns; `measured`: what replaces simulation.
 
     Raises ValueError where the device has no peak for its precision.
     """
     machine = machine_of(cluster, columns)
-    times = stage_times(columns, plan, machine, model)
+    times = stage_times(columns, plan, machine, model, measured)
     send = boundary_seconds(card, columns, plan, machine)
     passes = order_of(columns, plan, times, send)
     forward, backward, weight = times.seconds
@@ -60,7 +67,10 @@ def project_step(
     if send.any():
         unhindered = pipeline_seconds(simulate(passes, forward, backward, weight, np.zeros_like(send)), columns)
     step = _breakdown(times, timeline, seconds, unhindered, machine, columns, plan)
-    return StepResult(step, timeline, operator_times(times, columns), _throughput(card, cluster, columns, step.seconds))
+    if measured is not None:
+        step = replace(step, optimizer=step.optimizer * measured.optimizer_factor)
+    throughput = _throughput(card, cluster, columns, step.seconds)
+    return StepResult(step, timeline, operator_times(times, columns), throughput, times.audit)
 
 
 def order_of(columns: Columns, plan: StagePlan, times: StageTimes, send: Floats) -> Order:

@@ -31,6 +31,25 @@ def torch_is_installed() -> bool:
     return find_spec("torch") is not None
 
 
+def choose_devices(kind: DeviceKind | None, processes: int | None, threads: int | None) -> tuple[MeasuredDevice, ...]:
+    """Devices to measure on: GPUs where there are any, else the CPU, as one process or as many as are asked for.
+
+    `threads`: of each CPU process; None: all divided among them. Raises InputError as `find_devices`, and where there are not
+    so many devices.
+    """
+    found = find_devices(kind or DeviceKind.CUDA)
+    if not found and kind is None:
+        found = find_devices(DeviceKind.CPU)
+    if not found or found[0].kind is DeviceKind.CUDA:
+        if processes is not None and processes > len(found):
+            wanted, here = f"{processes} devices of kind cuda", f"1 to {len(found)}" if found else "none: PyTorch finds no GPU"
+            raise InputError([InputProblem("--processes" if found else "--device", wanted, here)])
+        return found[:processes]
+    count = processes or 1
+    each = threads or max((found[0].threads or 1) // count, 1)
+    return (found[0].model_copy(update={"threads": each}),) * count
+
+
 def find_devices(kind: DeviceKind) -> tuple[MeasuredDevice, ...]:
     """Devices of a kind; none where there are none. Raises InputError without PyTorch, or where the driver does not answer."""
     if not torch_is_installed():

@@ -18,11 +18,12 @@ from projectors.benchmark.attention import kernels_for
 from projectors.benchmark.job import Job, JobStep, Said, say
 from projectors.benchmark.layers import Situation
 from projectors.benchmark.parallel import ALONE, Members
-from projectors.benchmark.plan import StepKind, bare_columns
+from projectors.benchmark.plan import StepKind
 from projectors.benchmark.sweeps import sweep
 from projectors.benchmark.telemetry import Watch, reader_of
 from projectors.inputs.benchmark_record import DeviceKind
 from projectors.inputs.hardware import Precision
+from projectors.restoring.scaling import bare_columns
 from projectors.workload.layers import distinct_kinds
 
 DTYPES = {
@@ -33,6 +34,10 @@ DTYPES = {
     Precision.MXFP8: torch.bfloat16,
 }
 """What tensors are stored in; fp8 recipes multiply in fp8 and store 16 bits."""
+
+
+OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
+"""How allocators say it: CUDA and HIP, and PyTorch's CPU allocator."""
 
 
 def run(job: Job) -> None:
@@ -66,7 +71,8 @@ def _say_nothing(_said: Said) -> None:
 
 def reason_of(error: BaseException) -> str:
     """Why a measurement failed, in one line."""
-    if isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error).lower():
+    told = str(error).lower()
+    if isinstance(error, torch.OutOfMemoryError) or any(words in told for words in OUT_OF_MEMORY):
         return "the device ran out of memory"
     first_line = (str(error).splitlines() or [""])[0]
     return f"{type(error).__name__}: {first_line}"[:500]

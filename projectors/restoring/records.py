@@ -8,7 +8,6 @@ from pathlib import Path
 
 import yaml
 
-from projectors.benchmark.plan import scale_down
 from projectors.inputs.benchmark_record import BenchmarkRecord
 from projectors.inputs.errors import InputError, InputProblem
 from projectors.inputs.loading import validated
@@ -17,6 +16,7 @@ from projectors.inputs.saving import write_atomically
 from projectors.inputs.study import Study
 from projectors.inputs.words import nearest
 from projectors.inputs.yaml_text import parse, read_text
+from projectors.restoring.scaling import scale_down
 
 LATEST = "latest"
 """Instead of a record's name: the newest one that fits the study."""
