@@ -114,6 +114,7 @@ def _commands() -> dict[str, argparse.ArgumentParser]:
     timeline = _parser("timeline", "the pipeline schedule, event by event")
     _takes_study(timeline)
     timeline.add_argument("--chrome-trace", metavar="FILE", type=Path, help="write the events for Perfetto or chrome://tracing")
+    timeline.add_argument("--csv", metavar="FILE", type=Path, help="write the events as comma-separated values, times in seconds")
     benchmark = _parser("benchmark", "layers and collectives measured on this machine, kept as a record")
     _takes_study(benchmark)
     benchmark.add_argument("--device", choices=("cuda", "cpu"), help="kind of device; default cuda where there is one, else cpu")

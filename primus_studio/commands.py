@@ -39,16 +39,20 @@ def memory(options: Namespace) -> Exit:
 
 
 def timeline(options: Namespace) -> Exit:
-    """The pipeline schedule, and its trace file."""
+    """The pipeline schedule, and files of its events."""
     from projectors import reports
 
     study, projection = _projected(options)
-    if options.chrome_trace and projection.timeline:
+    if projection.timeline and (options.chrome_trace or options.csv):
         from projectors.inputs.saving import write_atomically
-        from projectors.pipeline import chrome_trace
+        from projectors.pipeline import chrome_trace, events_csv
 
-        trace = chrome_trace(projection.timeline, model=study.model.name, cluster=study.cluster.name)
-        write_atomically(options.chrome_trace, json.dumps(trace))
+        if options.chrome_trace:
+            kept = [rank.chunk_bytes for rank in projection.memory.ranks] if projection.memory else []
+            trace = chrome_trace(projection.timeline, kept, model=study.model.name, cluster=study.cluster.name)
+            write_atomically(options.chrome_trace, json.dumps(trace))
+        if options.csv:
+            write_atomically(options.csv, events_csv(projection.timeline))
 
     def text() -> str:
         body = reports.timeline_text(projection) if projection.timeline else reports.verdict_text(projection)

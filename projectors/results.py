@@ -60,6 +60,7 @@ class RankMemory:
     formulas: dict[MemoryComponent, str]  # how the number comes about, with its numbers filled in
     in_flight: float                      # microbatch equivalents whose activations are live at the peak
     parameter_count: int                  # parameters before data parallelism shards them
+    chunk_bytes: tuple[float, ...] = ()   # activations and logits that one microbatch keeps of each chunk
 
     @property
     def total(self) -> int:

@@ -31,7 +31,8 @@ def memory_breakdown(
         nbytes = {component: int(np.ceil(values[rank, 0])) for component, values in found.components.items()}
         formulas = _formulas(hardware, columns, plan, found, rank, nbytes)
         parameters = int(found.dense_parameters[rank, 0] + found.expert_parameters[rank, 0])
-        ranks.append(RankMemory(rank, nbytes, formulas, float(found.in_flight[rank, 0]), parameters))
+        kept = tuple(found.chunk_bytes[rank, :, 0].tolist())
+        ranks.append(RankMemory(rank, nbytes, formulas, float(found.in_flight[rank, 0]), parameters, kept))
     return MemoryBreakdown(tuple(ranks), hardware.capacity_bytes, margin)
 
 

@@ -41,6 +41,7 @@ class RankBytes:
     live: NDArray[np.int64]     # [ranks, chunks, n]: live microbatches of each chunk at the peak
     dense_parameters: Floats
     expert_parameters: Floats
+    chunk_bytes: Floats         # [ranks, chunks, n]: activations and logits of one microbatch
 
     @property
     def total(self) -> Floats:
@@ -55,7 +56,8 @@ def rank_bytes(card: ModelCard, hardware: HardwareProfile, columns: Columns, pla
     )
     parameters, gradients, optimizer = _model_state(columns, dense, expert, matrices)
     saved, recompute_transient = _saved(columns, plan, parts, counts)
-    activations, logits, live = _at_peak(columns, plan, saved, counts @ parts.logits)
+    of_logits = counts @ parts.logits
+    activations, logits, live = _at_peak(columns, plan, saved, of_logits)
     held = counts > 0
     transient = _largest_by_rank(plan, held, parts.transient) + recompute_transient
     buffers = _communication_buffers(card, hardware, columns, plan, parts, held, dense.shape)
@@ -72,7 +74,7 @@ def rank_bytes(card: ModelCard, hardware: HardwareProfile, columns: Columns, pla
         MemoryComponent.TEMPORARY: transient,
         MemoryComponent.FRAMEWORK: overhead,
     }
-    return RankBytes(components, live.sum(axis=1) / plan.chunks, live, dense, expert)
+    return RankBytes(components, live.sum(axis=1) / plan.chunks, live, dense, expert, (saved + of_logits)[plan.stages_of])
 
 
 def _model_state(columns: Columns, dense: Floats, expert: Floats, matrices: Floats) -> tuple[Floats, Floats, Floats]:

@@ -1,10 +1,15 @@
-"""A timeline for other programs: events as plain data, and a trace that Perfetto and chrome://tracing open."""
+"""A timeline for other programs: events as plain data or CSV, and a trace that Perfetto and chrome://tracing open."""
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Any
 
-from projectors.pipeline.placement import stages_of_ranks
+from projectors.pipeline.activations import activation_curves
+from projectors.pipeline.placement import placement, stages_of_ranks
 from projectors.pipeline.timeline import PassKind, Timeline
 
 MICROSECONDS = 1e6
@@ -12,8 +17,12 @@ MICROSECONDS = 1e6
 
 SHORT = {PassKind.FORWARD: "F", PassKind.BACKWARD: "B", PassKind.INPUT_GRADIENT: "I", PassKind.WEIGHT_GRADIENT: "W"}
 
+CSV_COLUMNS = ("rank", "chunk", "virtual_stage", "microbatch", "kind", "start_s", "end_s")
 
-def events(timeline: Timeline) -> list[dict[str, Any]]:
+Event = dict[str, Any]
+
+
+def events(timeline: Timeline) -> list[Event]:
     """Every pass: rank, chunk, microbatch, kind, start and end in seconds."""
     names = [kind.name.lower() for kind in PassKind]
     return [
@@ -22,21 +31,53 @@ def events(timeline: Timeline) -> list[dict[str, Any]]:
     ]
 
 
-def chrome_trace(timeline: Timeline, **labels: str) -> dict[str, Any]:
-    """The timeline in the trace-event format (JSON object form): one process per pipeline rank, one thread per chunk.
-
-    `labels` go into the file's own data, such as the name of the model.
-    """
+def events_csv(timeline: Timeline) -> str:
+    """Every pass as a line of comma-separated values under a header; seconds from the start of the step."""
     stages = stages_of_ranks(timeline.schedule, timeline.ranks, timeline.chunks).tolist()
-    named: list[dict[str, Any]] = []
+    names = [kind.name.lower() for kind in PassKind]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    writer.writerows(
+        (rank, chunk, stages[rank][chunk], microbatch, names[kind], start, end)
+        for rank, chunk, microbatch, kind, start, end in _rows(timeline)
+    )
+    return text.getvalue()
+
+
+def chrome_trace(timeline: Timeline, chunk_bytes: Sequence[Sequence[float]] = (), **labels: str) -> dict[str, Any]:
+    """The timeline in the trace-event format (JSON object form): one process per pipeline rank, one thread per chunk, arrows
+    from each pass to the one on another rank that its result goes to.
+
+    `chunk_bytes` [ranks][chunks]: bytes that one microbatch keeps of each chunk; with them each rank has a counter of its
+    activations. `labels` go into the file's own data, such as the name of the model.
+    """
+    about = {
+        "schedule": timeline.schedule.value,
+        "pipeline ranks": str(timeline.ranks),
+        "virtual stages per rank": str(timeline.chunks),
+        "microbatches": str(timeline.microbatches),
+        **labels,
+    }
+    everything = [*_names(timeline), *_passes(timeline), *_arrows(timeline)]
+    if chunk_bytes:
+        everything += _counters(timeline, chunk_bytes)
+    return {"traceEvents": everything, "displayTimeUnit": "ms", "otherData": about}
+
+
+def _names(timeline: Timeline) -> Iterator[Event]:
+    stages = stages_of_ranks(timeline.schedule, timeline.ranks, timeline.chunks).tolist()
     for rank in range(timeline.ranks):
-        named.append(_metadata("process_name", rank, 0, {"name": f"Pipeline rank {rank}"}))
-        named.append(_metadata("process_sort_index", rank, 0, {"sort_index": rank}))
-        named += [
-            _metadata("thread_name", rank, chunk, {"name": f"Virtual stage {stage}"}) for chunk, stage in enumerate(stages[rank])
-        ]
-    passes = [
-        {
+        yield _metadata("process_name", rank, 0, {"name": f"Pipeline rank {rank}"})
+        yield _metadata("process_sort_index", rank, 0, {"sort_index": rank})
+        for chunk, stage in enumerate(stages[rank]):
+            yield _metadata("thread_name", rank, chunk, {"name": f"Virtual stage {stage}"})
+
+
+def _passes(timeline: Timeline) -> Iterator[Event]:
+    stages = stages_of_ranks(timeline.schedule, timeline.ranks, timeline.chunks).tolist()
+    for rank, chunk, microbatch, kind, start, end in _rows(timeline):
+        yield {
             "name": f"{SHORT[PassKind(kind)]}{microbatch}",
             "cat": PassKind(kind).name.lower(),
             "ph": "X",
@@ -46,19 +87,35 @@ def chrome_trace(timeline: Timeline, **labels: str) -> dict[str, Any]:
             "dur": (end - start) * MICROSECONDS,
             "args": {"microbatch": microbatch, "chunk": chunk, "virtual stage": stages[rank][chunk]},
         }
-        for rank, chunk, microbatch, kind, start, end in _rows(timeline)
-    ]
-    about = {
-        "schedule": timeline.schedule.value,
-        "pipeline ranks": str(timeline.ranks),
-        "virtual stages per rank": str(timeline.chunks),
-        "microbatches": str(timeline.microbatches),
-        **labels,
-    }
-    return {"traceEvents": named + passes, "displayTimeUnit": "ms", "otherData": about}
 
 
-def _metadata(name: str, rank: int, chunk: int, args: dict[str, str | int]) -> dict[str, Any]:
+def _arrows(timeline: Timeline) -> Iterator[Event]:
+    """A flow for each result that goes to another rank: it leaves inside the pass that makes it and ends in the one that takes
+    it (`bp` e: bound to the slice that is open then)."""
+    rank_of = placement(timeline.schedule, timeline.ranks, timeline.chunks).tolist()
+    stages = stages_of_ranks(timeline.schedule, timeline.ranks, timeline.chunks).tolist()
+    found: dict[tuple[bool, int, int], tuple[int, int, float]] = {}
+    for rank, chunk, microbatch, kind, start, _ in _rows(timeline):
+        if kind != PassKind.WEIGHT_GRADIENT:
+            found[kind == PassKind.FORWARD, stages[rank][chunk], microbatch] = rank, chunk, start
+    numbers = count(1)
+    for (is_forward, stage, microbatch), (rank, chunk, start) in found.items():
+        source = found.get((is_forward, stage - 1 if is_forward else stage + 1, microbatch))
+        if source is None or rank_of[stage] == source[0]:
+            continue
+        what, number = ("activation" if is_forward else "gradient"), next(numbers)
+        for phase, (pid, tid, seconds) in (("s", source), ("f", (rank, chunk, start))):
+            event = {"name": what, "cat": "send", "ph": phase, "id": number, "pid": pid, "tid": tid, "ts": seconds * MICROSECONDS}
+            yield {**event, "bp": "e"} if phase == "f" else event
+
+
+def _counters(timeline: Timeline, chunk_bytes: Sequence[Sequence[float]]) -> Iterator[Event]:
+    for rank, curve in enumerate(activation_curves(timeline, chunk_bytes)):
+        for seconds, nbytes in zip(curve.seconds.tolist(), curve.nbytes.tolist(), strict=True):
+            yield {"name": "Activations", "ph": "C", "pid": rank, "ts": seconds * MICROSECONDS, "args": {"bytes": nbytes}}
+
+
+def _metadata(name: str, rank: int, chunk: int, args: dict[str, str | int]) -> Event:
     return {"name": name, "ph": "M", "pid": rank, "tid": chunk, "args": args}
 
 

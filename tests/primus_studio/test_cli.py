@@ -129,6 +129,14 @@ def test_the_trace_loads_in_trace_viewers(capsys: pytest.CaptureFixture[str], tm
     assert all(event["dur"] > 0 and event["ts"] >= 0 for event in complete)
 
 
+def test_events_go_into_a_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    status, _, _ = run(capsys, "timeline", *FITTING, "--csv", tmp_path / "events.csv")
+    lines = (tmp_path / "events.csv").read_text().splitlines()
+    assert status == 0
+    assert lines[0] == "rank,chunk,virtual_stage,microbatch,kind,start_s,end_s"
+    assert len(lines) == 1 + 4 * 16 * 2
+
+
 def test_a_trace_that_cannot_be_written_is_answered_in_words(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     status, _, err = run(capsys, "timeline", *FITTING, "--chrome-trace", tmp_path / "missing" / "trace.json")
     assert status == Exit.USAGE

@@ -14,6 +14,7 @@ from projectors.inputs.hardware import Precision
 from projectors.inputs.loading import load_cluster, load_model, load_study
 from projectors.inputs.model_card import ModelCard
 from projectors.inputs.recipe import FloatFormat, MoeDispatch, Optimizer, Recipe, Recompute, Schedule, Sharding
+from projectors.pipeline import busy_seconds, stage_span
 from projectors.stages import stage_plan
 from projectors.step import StepResult, project_step
 from projectors.workload.model import model_parts
@@ -194,3 +195,44 @@ def test_published_runs_are_met_within_a_quarter(
     cluster = load_cluster(f"{hardware}-1x8").model_copy(update={"nodes": nodes})
     result = step(load_model(model), cluster, **recipe)
     assert result.throughput.tokens_per_s_per_gpu == pytest.approx(published, rel=0.25)
+
+
+def pipelined(**recipe: Any) -> StepResult:
+    """Llama 3.1 70B in four pipeline ranks on eight nodes."""
+    return step(LLAMA_70B, EIGHT_NODES, **{"tp": 8, "pp": 4, "gbs": 64, **recipe})
+
+
+def test_a_rank_that_waits_for_its_sends_takes_longer() -> None:
+    """1F1B always waits, others where the recipe says so."""
+    for schedule in (Schedule.ZB_H1, Schedule.GPIPE):
+        free, waiting = (pipelined(schedule=schedule, overlap_p2p=overlap) for overlap in (True, False))
+        assert waiting.step.exposed.pp > free.step.exposed.pp
+    assert pipelined().step.seconds == pipelined(overlap_p2p=False).step.seconds
+
+
+def test_post_validation_takes_the_longest_span_of_a_rank_instead_of_the_makespan() -> None:
+    """arXiv:2401.10241, section 4: no rank waits for the others between two steps."""
+    waiting, free = (
+        pipelined(schedule=Schedule.ZB_AUTO, max_in_flight=12, post_validation=each, overlap_grad_reduce=False)
+        for each in (False, True)
+    )
+    assert stage_span(free.timeline) < waiting.timeline.makespan
+    for result, pipeline in ((waiting, waiting.timeline.makespan), (free, stage_span(free.timeline))):
+        spent = busy_seconds(result.timeline).max() + result.step.bubble + result.step.exposed.pp
+        assert spent == pytest.approx(pipeline, rel=1e-9)
+    assert free.throughput.tokens_per_s > waiting.throughput.tokens_per_s
+
+
+def test_both_directions_of_dualpipe_share_the_work_of_one_pipeline() -> None:
+    """Each rank computes half of the microbatches on each of two stages: as much in all as with one copy of the model."""
+    dual, single = pipelined(schedule=Schedule.DUALPIPE), pipelined(schedule=Schedule.ZB_H1)
+    assert busy_seconds(dual.timeline).sum() == pytest.approx(busy_seconds(single.timeline).sum(), rel=1e-9)
+    step = dual.step
+    spent = step.compute + step.recompute + step.exposed.tp + step.exposed.cp + step.exposed.ep + step.exposed.fsdp
+    assert spent == pytest.approx(busy_seconds(dual.timeline).max(), rel=1e-9)
+
+
+def test_zb_auto_is_no_slower_than_the_handcrafted_schedules_in_their_memory() -> None:
+    for schedule, limit in ((Schedule.ZB_H1, 4), (Schedule.ZB_H2, 7)):
+        found = pipelined(schedule=Schedule.ZB_AUTO, max_in_flight=limit)
+        assert found.timeline.makespan <= pipelined(schedule=schedule).timeline.makespan * (1 + 1e-9)

@@ -15,6 +15,7 @@ from projectors.inputs.recipe import Schedule
 from projectors.pipeline import (
     Order,
     Timeline,
+    activation_curves,
     applicable,
     automatic,
     bubble_fraction,
@@ -196,6 +197,24 @@ def test_memory_rises_from_zero_and_returns_to_zero(pipeline: tuple[Order, Float
         for row in rows:
             assert (row == by_chunk.T).all(axis=1).any()
             assert sum((other >= row).all() for other in rows) == 1
+
+
+@given(pipelines(), st.data())
+@settings(max_examples=100, deadline=None)
+def test_activations_over_time_return_to_zero_and_peak_at_the_dearest_live_set(
+    pipeline: tuple[Order, Floats, Floats], data: st.DataObject
+) -> None:
+    """However long the passes are, if none takes no time at all."""
+    passes, times, sends = pipeline
+    assume(passes.schedule is not Schedule.ZB_AUTO)
+    kept = np.array(data.draw(st.lists(st.integers(0, 9), min_size=passes.stages, max_size=passes.stages)), dtype=float)
+    kept = kept.reshape(passes.ranks, passes.chunks)
+    curves = activation_curves(run((passes, times + 1, sends)), kept.tolist())
+    sets = live_chunks(passes.schedule, passes.ranks, passes.chunks, passes.microbatches, passes.group)
+    for curve, rows, each in zip(curves, sets, kept, strict=True):
+        assert curve.nbytes[-1] == 0
+        assert (np.diff(curve.seconds) >= 0).all()
+        assert curve.peak == (rows * each).sum(axis=1).max()
 
 
 def sizes(schedule: Schedule) -> list[tuple[int, int]]:
