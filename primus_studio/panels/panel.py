@@ -9,16 +9,18 @@ from PySide6.QtWidgets import QWidget
 
 from primus_studio.document.state import StudyDocument
 from primus_studio.panels.turns import Turns
+from primus_studio.services.aside import AsideService
 from primus_studio.services.engine import EngineService
 
 
 @dataclass(frozen=True, slots=True)
 class PanelContext:
-    """All that a panel may talk to: the open study and the engine. Never another panel."""
+    """All that a panel may talk to: the open study, the engine, and what answers longer questions. Never another panel."""
 
     document: StudyDocument
     engine: EngineService
     turns: Turns = field(default_factory=Turns)  # in which panels draw the engine's answers
+    aside: AsideService = field(default_factory=AsideService)  # longer questions than a projection
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -12,6 +11,7 @@ from typing import Any
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
 from primus_studio.services import worker
+from primus_studio.services.pools import end_pool, start_pool
 from primus_studio.services.projection_state import ProjectionState, Status
 from projectors.inputs.cluster import ClusterSpec
 from projectors.inputs.model_card import ModelCard
@@ -57,7 +57,7 @@ class EngineService(QObject):
     def start(self) -> None:
         """Start the engine process: about half a second of imports, in the background."""
         if self._pool is None and not self._ended:
-            self._pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+            self._pool = start_pool()
             self._next()
 
     def request(self, study: Study) -> None:
@@ -146,16 +146,11 @@ class EngineService(QObject):
     def _renew_pool(self) -> None:
         self._end_pool()
         self._warm = False
-        self._pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+        self._pool = start_pool()
 
     def _end_pool(self) -> None:
         pool, self._pool = self._pool, None
-        if pool is None:
-            return
-        processes = list((pool._processes or {}).values())  # noqa: SLF001 - no public way to end a busy worker before 3.14
-        for process in processes:
-            process.kill()  # it holds nothing that needs an orderly end
-        pool.shutdown(wait=True, cancel_futures=True)  # its own thread reaps the dead process; a second waiter would race it
+        end_pool(pool)
 
     # -- states ------------------------------------------------------------------------------------------------------
 

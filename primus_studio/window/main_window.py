@@ -370,6 +370,7 @@ class MainWindow(QMainWindow):
         """Close without questions and without remembering anything."""
         self._document.close()
         self._context.engine.shutdown()
+        self._context.aside.shutdown()
         self._asks = False
         self.close()
 
@@ -382,6 +383,7 @@ class MainWindow(QMainWindow):
             self._settings.geometry = bytes(self.saveGeometry().data())
             self._settings.layout = bytes(self.saveState(LAYOUT_VERSION).data())
             self._context.engine.shutdown()
+            self._context.aside.shutdown()
         for dock in self.docks.values():
             dock.hide()  # a floating one would outlive the window
         event.accept()
