@@ -6,12 +6,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from projectors.inputs.recipe import Schedule
-from projectors.pipeline.kernels import COMPILED, compile_kernels, times
+from projectors.pipeline.kernels import COMPILED, compile_kernels, many, many_vectors, times
 from projectors.pipeline.orders import Order, order
 from projectors.pipeline.placement import placement
 from projectors.pipeline.timeline import PassKind, Timeline
 
 Seconds = NDArray[np.float64]
+
+
+TOGETHER = 64
+"""Candidates that are simulated together: their vectors stay in the cache, and 32,768 passes of them take 16 MB."""
 
 
 class PipelineDeadlock(Exception):
@@ -21,7 +25,9 @@ class PipelineDeadlock(Exception):
 def compile_kernel() -> None:
     """Compile the simulation for this process; worth it where many pipelines are simulated."""
     compile_kernels()
-    simulate(order(Schedule.ONE_F_ONE_B, 1, 1, 1), [0.0], [0.0], [0.0], [])
+    smallest = order(Schedule.ONE_F_ONE_B, 1, 1, 1)
+    simulate(smallest, [0.0], [0.0], [0.0], [])
+    simulate_many(smallest, [[0.0]], [[0.0]], [[0.0]], np.zeros((0, 1)))
 
 
 def simulate(
@@ -79,6 +85,54 @@ def simulate(
         order.schedule, order.ranks, order.chunks, order.microbatches,
         order.rank, order.chunk, order.microbatch, order.kind, start, end,
     )
+
+
+def simulate_many(
+    order: Order,
+    forward: ArrayLike,
+    backward: ArrayLike,
+    weight: ArrayLike,
+    send: ArrayLike,
+    *,
+    overlap: float = 1.0,
+    barrier: bool = True,
+) -> Seconds:
+    """Seconds that the pipeline takes, [n], for n candidates that share an order: a search simulates them together.
+
+    forward, backward, weight [V, n]; send [V - 1, n]; else as `simulate`, whose makespan (to the last bit) this is with
+    `barrier`, else its longest span of a rank. No rank waits for its sends. Raises PipelineDeadlock.
+    """
+    if len(order.run) < len(order.kind):
+        raise PipelineDeadlock(_who_waits(order))
+    ahead, back, late = (np.asarray(each, dtype=np.float64) for each in (forward, backward, weight))
+    sends = np.asarray(send, dtype=np.float64)
+    if ahead.shape[0] != order.stages or len(sends) != order.stages - 1:
+        raise ValueError(f"{order.stages} virtual stages, but times of {len(ahead)} and {len(sends)} boundaries")
+    row = order.kind.astype(np.int32) * order.stages + order.stage
+    table = [ahead, back + late, back, late]
+    first = np.flatnonzero(order.joined)
+    if len(first):
+        rows = np.concatenate(table)
+        pairs, of_pair = np.unique(np.stack([row[first], row[first + 1]]), axis=1, return_inverse=True)
+        table += [np.zeros((1, ahead.shape[1])), rows[pairs[0]] * overlap + rows[pairs[1]] * overlap]
+        row[first], row[first + 1] = len(rows), len(rows) + 1 + of_pair
+    seconds, delay = np.concatenate(table), np.concatenate([sends, np.zeros((1, ahead.shape[1]))])
+    found = np.empty(ahead.shape[1])
+    for start in range(0, len(found), TOGETHER):
+        batch = slice(start, start + TOGETHER)
+        found[batch] = _many(order, row, np.ascontiguousarray(seconds[:, batch]), np.ascontiguousarray(delay[:, batch]), barrier)
+    return found
+
+
+def _many(order: Order, row: NDArray[np.int32], seconds: Seconds, delay: Seconds, barrier: bool) -> Seconds:
+    end = np.zeros((len(order.kind) + 1, seconds.shape[1]))
+    COMPILED.get(many.__name__, many_vectors)(order.run, order.before, order.need, row, order.edge, seconds, delay, end)
+    last = end[order.offsets[1:] - 1]
+    if not barrier:
+        begins = order.offsets[:-1] + order.joined[order.offsets[:-1]]  # a block has its time on its second pass
+        last = last - (end[begins] - seconds[row[begins]])
+    longest: Seconds = last.max(axis=0)
+    return longest
 
 
 def _times(order: Order, seconds: Seconds, delay: Seconds) -> tuple[Seconds, Seconds]:

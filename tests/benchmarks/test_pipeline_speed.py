@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from projectors.inputs.recipe import Schedule
-from projectors.pipeline import Order, compile_kernel, live_chunks, order, simulate
+from projectors.pipeline import Order, automatic, compile_kernel, live_chunks, order, simulate, simulate_many
 from projectors.pipeline.kernels import COMPILED
 from projectors.pipeline.live import SATURATION
 
@@ -72,3 +72,26 @@ def test_live_sets_of_many_recipes(benchmark: Any) -> None:
 
     assert benchmark(ask) == RANKS * len(CHUNKS) * 1000
     within(benchmark, 50)
+
+
+def test_many_candidates_compiled(benchmark: Any, compiled: None) -> None:
+    """A search's batch: 64 candidates of pp 16, vpp 4, 256 microbatches that share an order."""
+    number, stages = 64, RANKS * 4
+    times, send = np.full((3, stages, number), 0.01), np.full((stages - 1, number), 0.001)
+    found = benchmark(simulate_many, order(Schedule.INTERLEAVED, RANKS, 4, MICROBATCHES), *times, send)
+    assert found.shape == (number,)
+    within(benchmark, 64 * 2)
+
+
+@pytest.mark.parametrize("limit", [RANKS, 2 * RANKS])
+def test_automatic_order(benchmark: Any, compiled: None, limit: int) -> None:
+    """All variants of the greedy rules, in machine code."""
+    times, send = np.repeat([[0.010], [0.012], [0.008]], RANKS, axis=1), np.full(RANKS - 1, 0.0001)
+    counter = iter(range(1_000_000))
+
+    def search() -> Order:  # other times each round: orders are kept
+        return automatic(RANKS, MICROBATCHES, *(times + 1e-9 * next(counter)), send, limit=limit)
+
+    made = benchmark.pedantic(search, rounds=5, warmup_rounds=1)
+    assert len(made.run) == 3 * RANKS * MICROBATCHES
+    within(benchmark, 300)
