@@ -55,27 +55,45 @@ def _rank_exposed(rank: RankWork, machine: Machine, columns: Columns) -> tuple[f
 
 
 def reduction_seconds(dense: float, expert: float, machine: Machine, columns: Columns) -> tuple[float, float]:
-    """Parameter gathering and gradient reduction of a rank, overlap aside.
+    """Parameter gathering and gradient reduction of a rank, overlap aside."""
+    gather = reduce = 0.0
+    for transfer in transfers(dense, expert, machine, columns):
+        seconds = float(collective_seconds(transfer.kind, transfer.nbytes, transfer.group, machine.network))
+        if transfer.kind is CollectiveKind.ALL_GATHER:
+            gather += seconds
+        else:
+            reduce += seconds
+    return gather, reduce
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """One collective over replicas; `nbytes` as `Collective` defines it."""
+
+    axis: Axis
+    kind: CollectiveKind
+    nbytes: float
+    group: Group
+
+
+def transfers(dense: float, expert: float, machine: Machine, columns: Columns) -> list[Transfer]:
+    """Gradient reduction and parameter gathering of a rank.
 
     Gradients travel in `grad_reduce_dtype`: reduce-scattered and followed by a gather of the weights where the optimizer is
     sharded (ZeRO, arXiv:1910.02054), else all-reduced. With sharded parameters the microbatches did that already; hsdp
     still all-reduces its shards between replicas.
     """
     each = state_bytes(columns)
-    gather = reduce = 0.0
+    found: list[Transfer] = []
     for axis, elements in ((Axis.DP, dense), (Axis.EXPERT_DP, expert)):
         group = machine.groups[axis]
         if columns.sharding.parameters:
             shard = machine.shard if axis is Axis.DP else machine.expert_shard
             replicas = spread(machine.network, group.size // shard.size, group.stride * shard.size)
-            reduce += _seconds(CollectiveKind.ALL_REDUCE, elements / shard.size * each.gradient, replicas, machine)
+            found.append(Transfer(axis, CollectiveKind.ALL_REDUCE, float(elements / shard.size * each.gradient), replicas))
         elif columns.sharding.optimizer:
-            reduce += _seconds(CollectiveKind.REDUCE_SCATTER, elements * each.gradient, group, machine)
-            gather += _seconds(CollectiveKind.ALL_GATHER, elements * each.weight, group, machine)
+            found.append(Transfer(axis, CollectiveKind.REDUCE_SCATTER, float(elements * each.gradient), group))
+            found.append(Transfer(axis, CollectiveKind.ALL_GATHER, float(elements * each.weight), group))
         else:
-            reduce += _seconds(CollectiveKind.ALL_REDUCE, elements * each.gradient, group, machine)
-    return gather, reduce
-
-
-def _seconds(kind: CollectiveKind, nbytes: object, group: Group, machine: Machine) -> float:
-    return float(collective_seconds(kind, float(nbytes), group, machine.network))  # type: ignore[arg-type]
+            found.append(Transfer(axis, CollectiveKind.ALL_REDUCE, float(elements * each.gradient), group))
+    return found

@@ -113,6 +113,7 @@ def _with_schedule(
         throughput=step.throughput,
         timeline=step.timeline,
         operators=step.operators,
+        communication=step.communication,
         audit=step.audit,
         origin_compute=measured.compute_origin if measured and step.audit else Origin.SIMULATED,
         origin_communication=measured.communication_origin if measured else Origin.SIMULATED,

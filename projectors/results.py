@@ -6,6 +6,7 @@ tables, the window and the reports.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
@@ -172,6 +173,39 @@ class OperatorTime:
 
 
 @dataclass(frozen=True, slots=True)
+class CommunicationRow:
+    """One collective of the step, as a GPU of the pipeline rank that is busy longest takes part in it.
+
+    `exposed` of all rows of a part adds up to that part of `StepBreakdown.exposed`; what overlap hides is known for the part
+    and shared out in proportion to `total`. It may exceed `total` for pp and dp, where a step waits for other ranks' too.
+    """
+
+    part: str                       # field of ExposedCommunication, or "optimizer"
+    axis: str                       # whose group: tp, cp, ep, etp, pp, dp, expert_dp, or world
+    kind: str                       # all-reduce, all-gather, ...
+    used_by: tuple[str, ...]        # operators, or what it moves
+    ranks: Sequence[int]            # members of one such group, ascending
+    per_node: int                   # how many of them share the first one's node
+    sharing: tuple[tuple[str, int], ...]  # (tier, how many of them share the first one's domain of it), inside out
+    tiers: tuple[str, ...]          # tiers that it crosses
+    algorithm: str
+    nbytes: float                   # of one call: the whole tensor; all-to-all: what one rank sends to all; else one message
+    seconds: float                  # of one call
+    calls: float                    # a step
+    exposed: float                  # seconds a step that nothing hides
+    bus_bandwidth: float            # bytes/s of one call, as nccl-tests defines it
+
+    @property
+    def size(self) -> int:
+        return len(self.ranks)
+
+    @property
+    def total(self) -> float:
+        """Seconds a step, hidden or not."""
+        return self.seconds * self.calls
+
+
+@dataclass(frozen=True, slots=True)
 class AuditEntry:
     """How one pass of a part came about from a measurement. All but `ratio` in seconds, for one microbatch.
 
@@ -208,6 +242,7 @@ class Projection:
     throughput: Throughput | None = None
     timeline: Timeline | None = None
     operators: tuple[OperatorTime, ...] = ()
+    communication: tuple[CommunicationRow, ...] = ()
     audit: tuple[AuditEntry, ...] = ()
     origin_compute: Origin = Origin.SIMULATED
     origin_communication: Origin = Origin.SIMULATED

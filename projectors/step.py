@@ -21,9 +21,10 @@ from projectors.inputs.recipe import Schedule
 from projectors.optimizer_step import newton_schulz_flops, optimizer_seconds
 from projectors.pipeline import Order, automatic, blocking, busy_seconds, order, rank_windows, simulate, stage_span
 from projectors.pipeline.timeline import Timeline
-from projectors.results import AuditEntry, ExposedCommunication, OperatorTime, StepBreakdown, Throughput
+from projectors.results import AuditEntry, CommunicationRow, ExposedCommunication, OperatorTime, StepBreakdown, Throughput
 from projectors.stage_times import KINDS_OF_SECONDS, StageTimes, operator_times, stage_times
 from projectors.stages import StagePlan
+from projectors.traffic import communication_rows
 from projectors.workload.model import ModelPart
 from projectors.workload.parameters import forward_flops_per_sequence
 
@@ -40,6 +41,7 @@ class StepResult:
     step: StepBreakdown
     timeline: Timeline
     operators: tuple[OperatorTime, ...]
+    communication: tuple[CommunicationRow, ...]
     throughput: Throughput
     audit: tuple[AuditEntry, ...]
 
@@ -70,7 +72,11 @@ def project_step(
     if measured is not None:
         step = replace(step, optimizer=step.optimizer * measured.optimizer_factor)
     throughput = _throughput(card, cluster, columns, step.seconds)
-    return StepResult(step, timeline, operator_times(times, columns), throughput, times.audit)
+    rank = int(np.argmax(busy_seconds(timeline)))
+    communication = communication_rows(
+        rank, step.exposed, times, plan, machine, columns, cluster.gpus_per_node, boundary_bytes(card, columns)
+    )
+    return StepResult(step, timeline, operator_times(times, columns), communication, throughput, times.audit)
 
 
 def order_of(columns: Columns, plan: StagePlan, times: StageTimes, send: Floats) -> Order:
@@ -90,12 +96,17 @@ def pipeline_seconds(timeline: Timeline, columns: Columns) -> float:
     return stage_span(timeline) if columns.post_validation else timeline.makespan
 
 
+def boundary_bytes(card: ModelCard, columns: Columns) -> float:
+    """What one GPU sends to the next stage for one microbatch."""
+    return float(columns.tokens_sp * card.residual_width * columns.activation_bytes)
+
+
 def boundary_seconds(card: ModelCard, columns: Columns, plan: StagePlan, machine: Machine) -> Floats:
     """[V - 1] seconds to send one microbatch from each virtual stage to the next; 0 where both are on one rank.
 
     A pipeline rank is a block of gpus / pp neighbouring GPUs, each sending to the same place in the next block.
     """
-    boundary = float(columns.tokens_sp * card.residual_width * columns.activation_bytes)
+    boundary = boundary_bytes(card, columns)
     block = columns.gpus // plan.ranks
     send = np.zeros(plan.virtual_stages - 1)
     known: dict[str, float] = {}

@@ -73,9 +73,24 @@ def collective_seconds(kind: CollectiveKind, nbytes: Quantity, group: Group, net
     return best
 
 
-def fastest_algorithm(kind: CollectiveKind, nbytes: float, group: Group, network: Network) -> str:
-    """Name of the algorithm and protocol that one group would use."""
-    return min(algorithms(kind, nbytes, group, network), key=lambda named: float(named[1]))[0]
+def fastest(kind: CollectiveKind, nbytes: float, group: Group, network: Network) -> tuple[str, float]:
+    """(name, seconds) of the algorithm and protocol that one group of more than one GPU would use."""
+    name, seconds = min(algorithms(kind, nbytes, group, network), key=lambda named: float(named[1]))
+    return name, float(seconds)
+
+
+def bus_bandwidth(kind: CollectiveKind, nbytes: float, size: int, seconds: float) -> float:
+    """Bytes/s over the links, comparable between group sizes (NVIDIA/nccl-tests doc/PERFORMANCE.md); a send's own rate."""
+    match kind:
+        case CollectiveKind.ALL_REDUCE:
+            factor = 2 * (size - 1) / size
+        case CollectiveKind.SEND_RECEIVE:
+            factor = 1.0
+        case CollectiveKind.RING_EXCHANGE:
+            factor = size - 1.0
+        case _:
+            factor = (size - 1) / size
+    return factor * nbytes / seconds
 
 
 def algorithms(kind: CollectiveKind, nbytes: Quantity, group: Group, network: Network) -> Iterator[tuple[str, Quantity]]:

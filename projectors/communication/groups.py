@@ -7,6 +7,8 @@ group is then an arithmetic progression of ranks, given by its size and its stri
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -144,6 +146,39 @@ def size_and_stride(columns: Columns, axis: Axis) -> tuple[Quantity, Quantity]:
 def group_of(columns: Columns, network: Network, axis: Axis) -> Group:
     """The group of an axis, spread over the tiers."""
     return spread(network, *size_and_stride(columns, axis))
+
+
+def members(columns: Columns, axis: Axis, rank: int) -> Sequence[int]:
+    """Ranks of the group of an axis that holds `rank`, in ascending order; of one recipe."""
+    size, stride = (int(extent) for extent in size_and_stride(columns, axis))
+    if columns.schedule.copies == 1 or axis not in (Axis.DP, Axis.EXPERT_DP):
+        return _progression(rank, size, stride)
+    block = int(columns.gpus // columns.pp)  # the second copy of a stage is on the opposite rank of the pipeline
+    opposite = (int(columns.pp) - 1 - rank // block) * block + rank % block
+    halves = (_progression(here, size // columns.schedule.copies, stride) for here in sorted((rank, opposite)))
+    return tuple(member for half in halves for member in half)
+
+
+def _progression(rank: int, size: int, stride: int) -> range:
+    first = rank // (size * stride) * size * stride + rank % stride
+    return range(first, first + size * stride, stride)
+
+
+def all_groups(columns: Columns, axis: Axis) -> tuple[Sequence[int], ...]:
+    """Every group of an axis, in the order of its first rank."""
+    groups: list[Sequence[int]] = []
+    seen: set[int] = set()
+    for rank in range(columns.gpus):
+        if rank not in seen:
+            groups.append(members(columns, axis, rank))
+            seen.update(groups[-1])
+    return tuple(groups)
+
+
+def sharing(ranks: Sequence[int], domain: int) -> int:
+    """How many of a group's ascending ranks share a domain of this many GPUs (a node, a pod) with its first."""
+    end = (ranks[0] // domain + 1) * domain
+    return bisect_left(ranks, end)
 
 
 def level_between(network: Network, first: int, second: int) -> Level:

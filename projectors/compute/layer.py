@@ -180,11 +180,22 @@ def _sharded(
         return 0.0, 0.0
     gather: Quantity = 0.0
     scatter: Quantity = 0.0
-    for group, elements in zip((machine.shard, machine.expert_shard), parameter_counts(operators), strict=True):
-        gathered, scattered = elements * columns.weight_bytes, elements * columns.grad_reduce_dtype.nbytes
+    for group, gathered, scattered in sharded_bytes(operators, machine, columns):
         gather = gather + collective_seconds(CollectiveKind.ALL_GATHER, gathered, group, machine.network)
         scatter = scatter + collective_seconds(CollectiveKind.REDUCE_SCATTER, scattered, group, machine.network)
     return sharded_forward_exposed(gather, forward), sharded_backward_exposed(gather, scatter, backward)
+
+
+def sharded_bytes(
+    operators: tuple[Operator, ...], machine: Machine, columns: Columns
+) -> tuple[tuple[Group, Quantity, Quantity], tuple[Group, Quantity, Quantity]]:
+    """(group, bytes of parameters gathered, bytes of gradients scattered) of the dense and of the expert parameters of a part."""
+    dense, expert = parameter_counts(operators)
+    weight, gradient = columns.weight_bytes, columns.grad_reduce_dtype.nbytes
+    return (
+        (machine.shard, dense * weight, dense * gradient),
+        (machine.expert_shard, expert * weight, expert * gradient),
+    )
 
 
 def parameter_counts(operators: tuple[Operator, ...]) -> tuple[Quantity, Quantity]:

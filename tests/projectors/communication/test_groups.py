@@ -12,9 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projectors.columns import Columns
-from projectors.communication.groups import domain_gpus, group_of, members_per_domain, network_of, size_and_stride
+from projectors.communication.groups import (
+    all_groups,
+    domain_gpus,
+    group_of,
+    members,
+    members_per_domain,
+    network_of,
+    sharing,
+    size_and_stride,
+)
 from projectors.inputs.cluster import ClusterSpec
 from projectors.inputs.loading import load_cluster
+from projectors.inputs.recipe import Schedule
 from projectors.workload.operators import Axis
 from projectors.workload.parameters import single_gpu_columns
 
@@ -103,3 +113,25 @@ def test_a_job_takes_equally_many_nodes_of_every_rack() -> None:
     assert domain_gpus(72, nodes=64, gpus_per_node=4) == 64
     assert domain_gpus(72, nodes=36, gpus_per_node=4) == 72
     assert domain_gpus(72, nodes=2, gpus_per_node=4) == 8
+
+
+@pytest.mark.parametrize("axis", list(Axis))
+@pytest.mark.parametrize("degrees", [{"tp": 4, "cp": 2, "pp": 2, "ep": 8}, {"tp": 2, "cp": 1, "pp": 4, "ep": 4, "etp": 2}])
+def test_members_are_the_groups_that_enumeration_finds(axis: Axis, degrees: dict[str, int]) -> None:
+    columns = layout(64, **degrees)
+    assert {tuple(ranks) for ranks in all_groups(columns, axis)} == enumerated(columns, axis)
+    for rank in range(64):
+        assert rank in members(columns, axis, rank)
+
+
+def test_both_copies_of_a_dualpipe_stage_reduce_together() -> None:
+    """Pipeline ranks 0 and 3 of 4 hold the first and the last stage, each once (DeepSeek-V3, arXiv:2412.19437)."""
+    columns = layout(32, tp=2, pp=4, schedule=Schedule.DUALPIPE)
+    assert tuple(members(columns, Axis.DP, 0)) == (0, 2, 4, 6, 24, 26, 28, 30)
+    assert sorted(rank for group in all_groups(columns, Axis.DP) for rank in group) == list(range(32))
+
+
+@given(size=st.integers(1, 24), stride=st.integers(1, 24), domain=st.sampled_from([4, 8, 72]))
+def test_sharing_counts_the_ranks_in_the_first_ones_node(size: int, stride: int, domain: int) -> None:
+    ranks = range(stride // 2, stride // 2 + size * stride, stride)
+    assert sharing(ranks, domain) == sum(rank // domain == ranks[0] // domain for rank in ranks)
