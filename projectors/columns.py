@@ -109,6 +109,11 @@ class Columns:
         return self.gbs // (self.mbs * self.dp)
 
     @property
+    def pairs_passes(self) -> bool:
+        """Whether forward and backward passes run together in blocks."""
+        return self.pp > 1 and self.schedule.pairs_passes(self.moe_overlap)
+
+    @property
     def sp(self) -> Quantity:
         """Ways in which the sequence is split outside the tensor-parallel matrices: tp with sequence parallel, else 1."""
         if isinstance(self.sequence_parallel, np.ndarray):

@@ -20,7 +20,7 @@ from projectors.inputs.model_card import ModelCard
 from projectors.inputs.recipe import Schedule
 from projectors.optimizer_step import newton_schulz_flops, optimizer_seconds
 from projectors.pipeline import Order, automatic, blocking, busy_seconds, order, rank_windows, simulate, stage_span
-from projectors.pipeline.timeline import Timeline
+from projectors.pipeline.timeline import PassKind, Timeline
 from projectors.results import AuditEntry, CommunicationRow, ExposedCommunication, OperatorTime, StepBreakdown, Throughput
 from projectors.stage_times import KINDS_OF_SECONDS, StageTimes, operator_times, stage_times
 from projectors.stages import StagePlan
@@ -59,31 +59,36 @@ def project_step(
     Raises ValueError where the device has no peak for its precision.
     """
     machine = machine_of(cluster, columns)
-    times = stage_times(columns, plan, machine, model, measured)
+    paired = times = stage_times(columns, plan, machine, model, measured)
+    if columns.moe_overlap and columns.pairs_passes:  # what has no partner hides nothing behind it
+        times = stage_times(replace(columns, moe_overlap=False), plan, machine, model, measured)
     send = boundary_seconds(card, columns, plan, machine)
     passes = order_of(columns, plan, times, send)
     forward, backward, weight = times.seconds
+    blocks = paired.seconds[0], paired.seconds[1] + paired.seconds[2]
     waits = blocking(columns.schedule, columns.overlap_p2p)
-    timeline = simulate(passes, forward, backward, weight, send, blocking_send=waits)
+    timeline = simulate(passes, forward, backward, weight, send, blocking_send=waits, paired=blocks)
     seconds = unhindered = pipeline_seconds(timeline, columns)
     if send.any():
-        unhindered = pipeline_seconds(simulate(passes, forward, backward, weight, np.zeros_like(send)), columns)
-    step = _breakdown(times, timeline, seconds, unhindered, machine, columns, plan)
+        unhindered = pipeline_seconds(simulate(passes, forward, backward, weight, np.zeros_like(send), paired=blocks), columns)
+    busiest = int(np.argmax(busy_seconds(timeline)))
+    spent = _spent(passes, times, paired, busiest)
+    step = _breakdown(spent, times, timeline, seconds, unhindered, machine, columns, plan)
     if measured is not None:
         step = replace(step, optimizer=step.optimizer * measured.optimizer_factor)
     throughput = _throughput(card, cluster, columns, step.seconds)
-    rank = int(np.argmax(busy_seconds(timeline)))
     communication = communication_rows(
-        rank, step.exposed, times, plan, machine, columns, cluster.gpus_per_node, boundary_bytes(card, columns)
+        busiest, step.exposed, paired, plan, machine, columns, cluster.gpus_per_node, boundary_bytes(card, columns)
     )
-    return StepResult(step, timeline, operator_times(times, columns), communication, throughput, times.audit)
+    return StepResult(step, timeline, operator_times(paired, columns), communication, throughput, times.audit)
 
 
 def order_of(columns: Columns, plan: StagePlan, times: StageTimes, send: Floats) -> Order:
     """The order of passes that the recipe's schedule takes, for its times where the schedule looks at them."""
     microbatches = int(columns.microbatches)
     if columns.schedule is not Schedule.ZB_AUTO:
-        return order(columns.schedule, plan.ranks, plan.chunks, microbatches, columns.microbatch_group_size)
+        group, paired = columns.microbatch_group_size, columns.pairs_passes and columns.schedule is Schedule.INTERLEAVED
+        return order(columns.schedule, plan.ranks, plan.chunks, microbatches, group, paired=paired)
     forward, backward, weight = times.seconds
     limit, barrier = columns.max_in_flight or 1, not columns.post_validation
     return automatic(plan.ranks, microbatches, forward, backward, weight, send, limit=limit, barrier=barrier)
@@ -120,14 +125,36 @@ def boundary_seconds(card: ModelCard, columns: Columns, plan: StagePlan, machine
     return send
 
 
+def _spent(passes: Order, times: StageTimes, paired: StageTimes, rank: int) -> Floats:
+    """Seconds of all passes of a rank by `KINDS_OF_SECONDS`; those inside blocks take the times of `paired`."""
+    mine = slice(passes.offsets[rank], passes.offsets[rank + 1])
+    kind, stage, joined = passes.kind[mine], passes.stage[mine], passes.joined[mine]
+    inside = joined | np.append(False, joined[:-1])
+    total = np.zeros(len(KINDS_OF_SECONDS))
+    for seconds, chosen in ((times.passes, ~inside), (paired.passes, inside)):
+        counts = np.zeros((passes.stages, len(PassKind)))
+        np.add.at(counts, (stage[chosen], kind[chosen]), 1)
+        backward = counts[:, PassKind.BACKWARD]
+        each = np.stack(
+            [counts[:, PassKind.FORWARD], counts[:, PassKind.INPUT_GRADIENT] + backward,
+             counts[:, PassKind.WEIGHT_GRADIENT] + backward], axis=1,
+        )
+        total += np.einsum("sp,spk->k", each, seconds)
+    return total
+
+
 def _breakdown(
-    times: StageTimes, timeline: Timeline, pipeline: float, unhindered: float, machine: Machine, columns: Columns, plan: StagePlan
+    spent: Floats,
+    times: StageTimes,
+    timeline: Timeline,
+    pipeline: float,
+    unhindered: float,
+    machine: Machine,
+    columns: Columns,
+    plan: StagePlan,
 ) -> StepBreakdown:
-    """Parts of the step on the rank that is busy longest; bubble is what its passes and waiting for sends leave of the seconds
-    that the pipeline takes."""
-    busy = busy_seconds(timeline)
-    busiest = int(np.argmax(busy))
-    spent = times.passes[plan.stages_of[busiest]].sum(axis=(0, 1)) * float(columns.microbatches / plan.copies)
+    """Parts of the step on the rank that is busy longest, whose passes take `spent`; bubble is what these and waiting for sends
+    leave of the seconds that the pipeline takes."""
     seconds = dict(zip(KINDS_OF_SECONDS, spent.tolist(), strict=True))
     exposed_pp = max(pipeline - unhindered, 0.0)
     idle = max(pipeline - exposed_pp - float(spent.sum()), 0.0) if plan.ranks > 1 else 0.0

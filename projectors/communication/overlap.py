@@ -47,10 +47,11 @@ def expert_exchange_exposed(communication: Quantity, compute: Quantity, columns:
 
     A dispatcher's own overlap and overlap with another microbatch's compute do not add up: the larger counts. The latter
     leaves the first and last microbatch of a rank without a partner, so at most (m - 1) / m hides (arXiv:2412.19437, 3.2).
+    Where the pipeline schedule pairs the passes, these are the seconds of a pass that has a partner, which hides all.
     """
     hidden: Quantity = DISPATCH_HIDDEN[columns.moe_dispatch]
     if columns.moe_overlap:
-        hidden = at_least(1 - 1 / columns.microbatches, hidden)
+        hidden = at_least(1.0 if columns.pairs_passes else 1 - 1 / columns.microbatches, hidden)
     return communication - at_most(hidden * communication, compute)
 
 

@@ -58,6 +58,12 @@ class Schedule(StrEnum):
         """Whether chunk 1 runs back from the last rank to the first, so that embedding and loss share rank 0."""
         return self in (Schedule.ZBV, Schedule.V_HALF, Schedule.V_MIN, Schedule.DUALPIPE_V)
 
+    def pairs_passes(self, moe_overlap: bool) -> bool:
+        """Whether forward and backward passes of different microbatches run together as one block: always in DualPipe, where
+        expert communication is to hide behind the other pass in the interleaved schedule (Megatron-Core
+        `overlap_moe_expert_parallel_comm`)."""
+        return self in (Schedule.DUALPIPE, Schedule.DUALPIPE_V) or (self is Schedule.INTERLEAVED and moe_overlap)
+
     @property
     def copies(self) -> int:
         """Copies of the model along the pipeline: DualPipe feeds microbatches from both ends, each into a copy of its own."""

@@ -133,8 +133,10 @@ def _live_sets(columns: Columns, plan: StagePlan, recipes: int) -> Iterator[tupl
     numbers, group = np.unique(microbatches, return_inverse=True)
     distinct: dict[int, tuple[tuple[NDArray[np.int64], ...], list[int]]] = {}
     for position, number in enumerate(numbers):
-        group_size, limit = columns.microbatch_group_size, columns.max_in_flight
-        sets = live_chunks(columns.schedule, plan.ranks, plan.chunks, int(number), group_size, limit=limit)
+        sets = live_chunks(
+            columns.schedule, plan.ranks, plan.chunks, int(number), columns.microbatch_group_size,
+            limit=columns.max_in_flight, paired=columns.pairs_passes,
+        )
         distinct.setdefault(id(sets), (sets, []))[1].append(position)
     for sets, positions in distinct.values():
         padded = np.zeros((plan.ranks, max(len(rows) for rows in sets), plan.chunks), dtype=np.int64)

@@ -36,6 +36,7 @@ def live_chunks(
     group: int | None = None,
     *,
     limit: int | None = None,
+    paired: bool = False,
     freed_by: PassKind = PassKind.WEIGHT_GRADIENT,
 ) -> tuple[Counts, ...]:
     """Live microbatches of each chunk, [k, chunks] for each rank: every set that no other one holds at least as much of.
@@ -43,7 +44,7 @@ def live_chunks(
     An activation lives from the start of its forward until its weight gradient (or fused backward) has ended; with
     `freed_by` INPUT_GRADIENT, until its input gradient has. The most bytes that a rank holds is the largest of these rows
     times the bytes of its chunks. `limit`: activations that zb-auto may hold, all of which count as held; 1, with which it can
-    still run, where None.
+    still run, where None. `paired`: passes of the interleaved schedule run in blocks.
     """
     if schedule is Schedule.GPIPE:
         return _alike(ranks, microbatches)
@@ -51,7 +52,7 @@ def live_chunks(
         return _alike(ranks, min(microbatches, limit or 1))
     unit = group or ranks
     enough = SATURATION[schedule] * unit + microbatches % unit * (schedule is Schedule.INTERLEAVED)
-    return _live(schedule, ranks, chunks, min(microbatches, enough), group, freed_by)
+    return _live(schedule, ranks, chunks, min(microbatches, enough), group, freed_by, paired)
 
 
 def peak_in_flight(
@@ -70,9 +71,9 @@ def _alike(ranks: int, microbatches: int) -> tuple[Counts, ...]:
 
 @lru_cache(maxsize=4096)
 def _live(
-    schedule: Schedule, ranks: int, chunks: int, microbatches: int, group: int | None, freed_by: PassKind
+    schedule: Schedule, ranks: int, chunks: int, microbatches: int, group: int | None, freed_by: PassKind, paired: bool = False
 ) -> tuple[Counts, ...]:
-    passes = order(schedule, ranks, chunks, microbatches, group)
+    passes = order(schedule, ranks, chunks, microbatches, group, paired=paired)
     frees = (passes.kind == PassKind.BACKWARD) | (passes.kind == freed_by)
     change = (passes.kind == PassKind.FORWARD).astype(np.int64) - frees
     found = []

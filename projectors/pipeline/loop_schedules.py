@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from projectors.pipeline.actions import Actions, alternate, backward, forward, input_gradient, weight_gradient
+from projectors.pipeline.actions import JOINED_BIT, Actions, alternate, backward, forward, input_gradient, weight_gradient
 
 
 def gpipe(microbatches: int) -> Actions:
@@ -16,17 +16,21 @@ def one_f_one_b(rank: int, ranks: int, microbatches: int) -> Actions:
     return [forward()] * ahead + [forward(), backward()] * (microbatches - ahead) + [backward()] * ahead
 
 
-def interleaved(rank: int, ranks: int, chunks: int, microbatches: int, group: int) -> Actions:
+def interleaved(rank: int, ranks: int, chunks: int, microbatches: int, group: int, *, paired: bool = False) -> Actions:
     """Groups of N microbatches go through one chunk after the other, backward in the opposite order of chunks.
 
     2(p - 1 - r) + (v - 1)N chunk-forwards warm up (arXiv:2104.04473, section 2.2.2; Megatron-Core `get_schedule_table` and
     `get_pp_rank_microbatches`, where N is `microbatch_group_size_per_vp_stage` and p by default).
+
+    `paired`: each forward and the backward after it run as one block (Megatron-Core `overlap_moe_expert_parallel_comm`), for
+    which one more forward warms up, so that the two are of different microbatches.
     """
     forwards = _in_groups([forward(chunk) for chunk in range(chunks)], microbatches, group)
     backwards = _in_groups([backward(chunk) for chunk in reversed(range(chunks))], microbatches, group)
-    ahead = min(2 * (ranks - 1 - rank) + (chunks - 1) * group, len(forwards))
+    ahead = min(2 * (ranks - 1 - rank) + (chunks - 1) * group + paired, len(forwards))
     steady = len(forwards) - ahead
-    return forwards[:ahead] + alternate(forwards[ahead:], backwards[:steady]) + backwards[steady:]
+    turns = [each | JOINED_BIT for each in forwards[ahead:]] if paired else forwards[ahead:]
+    return forwards[:ahead] + alternate(turns, backwards[:steady]) + backwards[steady:]
 
 
 def _in_groups(each_chunk: Actions, microbatches: int, group: int) -> Actions:

@@ -21,19 +21,19 @@ from projectors.pipeline.v_schedules import dualpipe, dualpipe_v, zbv
 
 Indices = NDArray[np.int32]
 
-ACTIONS: dict[Schedule, Callable[[int, int, int, int], list[Actions]]] = {
-    Schedule.GPIPE: lambda p, _v, m, _n: [gpipe(m)] * p,
-    Schedule.ONE_F_ONE_B: lambda p, _v, m, _n: [one_f_one_b(r, p, m) for r in range(p)],
-    Schedule.INTERLEAVED: lambda p, v, m, n: [interleaved(r, p, v, m, n) for r in range(p)],
-    Schedule.ZB_H1: lambda p, _v, m, _n: [zero_bubble(r, p, m, H1) for r in range(p)],
-    Schedule.ZB_H2: lambda p, _v, m, _n: [zero_bubble(r, p, m, H2) for r in range(p)],
-    Schedule.ZBV: lambda p, _v, m, _n: [zbv(r, p, m) for r in range(p)],
-    Schedule.V_HALF: lambda p, _v, m, _n: controllable(Schedule.V_HALF, p, m),
-    Schedule.V_MIN: lambda p, _v, m, _n: controllable(Schedule.V_MIN, p, m),
-    Schedule.DUALPIPE: lambda p, _v, m, _n: [dualpipe(r, p, m) for r in range(p)],
-    Schedule.DUALPIPE_V: lambda p, _v, m, _n: [dualpipe_v(r, p, m) for r in range(p)],
+ACTIONS: dict[Schedule, Callable[[int, int, int, int, bool], list[Actions]]] = {
+    Schedule.GPIPE: lambda p, _v, m, _n, _j: [gpipe(m)] * p,
+    Schedule.ONE_F_ONE_B: lambda p, _v, m, _n, _j: [one_f_one_b(r, p, m) for r in range(p)],
+    Schedule.INTERLEAVED: lambda p, v, m, n, j: [interleaved(r, p, v, m, n, paired=j) for r in range(p)],
+    Schedule.ZB_H1: lambda p, _v, m, _n, _j: [zero_bubble(r, p, m, H1) for r in range(p)],
+    Schedule.ZB_H2: lambda p, _v, m, _n, _j: [zero_bubble(r, p, m, H2) for r in range(p)],
+    Schedule.ZBV: lambda p, _v, m, _n, _j: [zbv(r, p, m) for r in range(p)],
+    Schedule.V_HALF: lambda p, _v, m, _n, _j: controllable(Schedule.V_HALF, p, m),
+    Schedule.V_MIN: lambda p, _v, m, _n, _j: controllable(Schedule.V_MIN, p, m),
+    Schedule.DUALPIPE: lambda p, _v, m, _n, _j: [dualpipe(r, p, m) for r in range(p)],
+    Schedule.DUALPIPE_V: lambda p, _v, m, _n, _j: [dualpipe_v(r, p, m) for r in range(p)],
 }
-"""Actions of every rank, from ranks p, chunks v, microbatches m, and microbatches of a group n."""
+"""Actions of every rank, from ranks p, chunks v, microbatches m, microbatches of a group n, and whether passes are paired j."""
 
 CACHED_ORDERS = 128
 
@@ -65,18 +65,22 @@ class Order:
 
 
 @lru_cache(maxsize=CACHED_ORDERS)
-def order(schedule: Schedule, ranks: int, chunks: int, microbatches: int, group: int | None = None) -> Order:
+def order(
+    schedule: Schedule, ranks: int, chunks: int, microbatches: int, group: int | None = None, *, paired: bool = False
+) -> Order:
     """The order of a schedule; raises ValueError with the reason where it cannot run these sizes.
 
     `chunks`: chunks of a rank, those of both directions for DualPipe; `group`: microbatches of a group of the interleaved
-    schedule, p where None. The order of zb-auto depends on times: `automatic.automatic`.
+    schedule, p where None; `paired`: its forwards and backwards run in blocks. The order of zb-auto depends on times:
+    `automatic.automatic`.
     """
     reason = applicable(schedule, ranks, chunks, microbatches, group)
     if reason is None and schedule not in ACTIONS:
         reason = f"{schedule.value} has no order of its own: it depends on the times of the passes"
     if reason:
         raise ValueError(reason)
-    return assemble(schedule, ranks, chunks, microbatches, ACTIONS[schedule](ranks, chunks, microbatches, group or ranks), group)
+    actions = ACTIONS[schedule](ranks, chunks, microbatches, group or ranks, paired)
+    return assemble(schedule, ranks, chunks, microbatches, actions, group)
 
 
 def assemble(

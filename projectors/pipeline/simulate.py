@@ -39,6 +39,7 @@ def simulate(
     *,
     blocking_send: bool = False,
     overlap: float = 1.0,
+    paired: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> Timeline:
     """Times of every pass of an order.
 
@@ -54,7 +55,9 @@ def simulate(
     blocking_send : bool
         A rank computes nothing while it sends; otherwise sends take time but no rank waits for its own.
     overlap : float
-        Seconds of an overlapped forward-and-backward block over those of the two one after the other (DualPipeV).
+        Seconds of an overlapped forward-and-backward block over those of the two one after the other (DualPipe).
+    paired : ([V] seconds, [V] seconds)
+        Of a forward and of a whole backward inside such a block, where they are not those of a pass on its own times `overlap`.
 
     Raises
     ------
@@ -69,9 +72,12 @@ def simulate(
         raise ValueError(f"{order.stages} virtual stages, but times of {per_stage.shape[1]} and {len(edges) - 1} boundaries")
     seconds = per_stage[order.kind, order.stage]
     first = np.flatnonzero(order.joined)
-    shares = seconds[first] * overlap
+    shares, rests = seconds[first] * overlap, seconds[first + 1] * overlap
+    if paired is not None:
+        inside = np.asarray(paired, dtype=np.float64)
+        shares, rests = inside[0, order.stage[first]], inside[1, order.stage[first + 1]]
     if len(first):
-        seconds[first + 1] = shares + seconds[first + 1] * overlap
+        seconds[first + 1] = shares + rests
         seconds[first] = 0.0
     if blocking_send:
         start, end = _times(order, seconds + _sending(order, edges), np.zeros(len(seconds)))

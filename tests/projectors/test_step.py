@@ -236,3 +236,36 @@ def test_zb_auto_is_no_slower_than_the_handcrafted_schedules_in_their_memory() -
     for schedule, limit in ((Schedule.ZB_H1, 4), (Schedule.ZB_H2, 7)):
         found = pipelined(schedule=Schedule.ZB_AUTO, max_in_flight=limit)
         assert found.timeline.makespan <= pipelined(schedule=schedule).timeline.makespan * (1 + 1e-9)
+
+
+DEEPSEEK = load_study("deepseek-v3-h100-128x8")
+
+
+def deepseek(**recipe: Any) -> StepResult:
+    """DeepSeek-V3 on 1,024 H100s, dispatcher without overlap of its own."""
+    changes = {"moe_dispatch": MoeDispatch.ALLTOALL, "pp": 8, "tp": 1, "ep": 64, "stage_layers": None, **recipe}
+    return of_recipe(DEEPSEEK.model, DEEPSEEK.cluster, DEEPSEEK.recipe.model_copy(update=changes))
+
+
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        {"schedule": Schedule.DUALPIPE, "vpp": 1}, {"schedule": Schedule.DUALPIPE_V, "vpp": 2},
+        {"schedule": Schedule.INTERLEAVED, "vpp": 2},
+    ],
+    ids=lambda pipeline: pipeline["schedule"].value,
+)
+def test_blocks_hide_the_expert_exchange_and_passes_without_a_partner_do_not(pipeline: dict[str, Any]) -> None:
+    """DeepSeek-V3, 3.2.1: a forward and a backward hide each other's all-to-all; warm-up and cooldown have no partner."""
+    plain, overlapped = (deepseek(**pipeline, moe_overlap=each) for each in (False, True))
+    assert 0 < overlapped.step.exposed.ep < plain.step.exposed.ep
+    assert overlapped.step.seconds < plain.step.seconds
+    for result in (plain, overlapped):
+        parts = result.step
+        spent = parts.compute + parts.recompute + parts.exposed.tp + parts.exposed.cp + parts.exposed.ep + parts.exposed.fsdp
+        assert spent == pytest.approx(busy_seconds(result.timeline).max(), rel=1e-9)
+
+
+def test_a_pass_outside_a_block_takes_as_long_as_without_overlap() -> None:
+    plain, overlapped = (deepseek(schedule=Schedule.DUALPIPE, vpp=1, moe_overlap=each).timeline for each in (False, True))
+    assert overlapped.end[0] - overlapped.start[0] == pytest.approx(plain.end[0] - plain.start[0], rel=1e-12)

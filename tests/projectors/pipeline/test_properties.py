@@ -20,6 +20,7 @@ from projectors.pipeline import (
     automatic,
     bubble_fraction,
     busy_seconds,
+    legal_groups,
     live_chunks,
     order,
     simulate,
@@ -244,6 +245,23 @@ def test_live_sets_of_every_group_size_are_those_of_the_order() -> None:
                     cut = live_chunks(Schedule.INTERLEAVED, ranks, chunks, microbatches, group)
                     full = _live(Schedule.INTERLEAVED, ranks, chunks, microbatches, group, PassKind.WEIGHT_GRADIENT)
                     assert [rows.tolist() for rows in cut] == [rows.tolist() for rows in full]
+
+
+def test_paired_passes_run_to_the_end_and_hold_one_chunk_more() -> None:
+    """facts/pipeline.md, 2: one more forward warms up, with every group that Megatron takes."""
+    for ranks, chunks in itertools.product((2, 3, 4, 8), (2, 3)):
+        for microbatches in range(2 * ranks, 5 * ranks):
+            for group in legal_groups(ranks, microbatches):
+                passes = order(Schedule.INTERLEAVED, ranks, chunks, microbatches, group, paired=True)
+                assert len(passes.run) == len(passes.kind)
+                plain, paired = (
+                    live_chunks(Schedule.INTERLEAVED, ranks, chunks, microbatches, group, paired=each) for each in (False, True)
+                )
+                full = _live(Schedule.INTERLEAVED, ranks, chunks, microbatches, group, PassKind.WEIGHT_GRADIENT, True)
+                assert [rows.tolist() for rows in paired] == [rows.tolist() for rows in full]
+                for before, after in zip(plain, paired, strict=True):
+                    most = int(before.sum(axis=1).max())
+                    assert int(after.sum(axis=1).max()) == min(most + 1, chunks * microbatches)
 
 
 def test_recipes_that_differ_in_microbatches_share_their_live_sets() -> None:
