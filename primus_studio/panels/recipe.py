@@ -40,6 +40,9 @@ SCHEDULE_NEEDS = {
 }
 """Fields that mean something to some schedules only."""
 
+VALIDATED = (Schedule.AUTO, *(schedule for schedule in Schedule if schedule.splits_backward))
+"""Schedules whose ranks may take their optimizer step at different times."""
+
 
 def create(context: PanelContext) -> QWidget:
     """The panel, editing the recipe of the document of `context`."""
@@ -99,6 +102,7 @@ def applicable(study: Study) -> dict[str, bool]:
         "recipe.recompute_num_layers": recipe.recompute is Recompute.FULL or recipe.recompute_num_layers is not None,
         "recipe.recompute_modules": recipe.recompute is Recompute.SELECTIVE or bool(recipe.recompute_modules),
         **of_schedules,
+        "recipe.post_validation": recipe.schedule in VALIDATED or recipe.post_validation,
         "recipe.shard_group": recipe.sharding is Sharding.HSDP or recipe.shard_group is not None,
         "recipe.ep": moe or recipe.ep > 1,
         "recipe.etp": moe or recipe.etp > 1,
@@ -114,7 +118,8 @@ def companions(study: Study, path: str, value: Any) -> Mapping[str, Any]:
         layers = {} if value == Recompute.FULL else {"recipe.recompute_num_layers": None}
         return layers if value == Recompute.SELECTIVE else {**layers, "recipe.recompute_modules": []}
     if path == "recipe.schedule":
-        return {f"recipe.{name}": None for name, schedules in SCHEDULE_NEEDS.items() if value not in schedules}
+        unused: dict[str, Any] = {f"recipe.{name}": None for name, needs in SCHEDULE_NEEDS.items() if value not in needs}
+        return unused if value in VALIDATED else {**unused, "recipe.post_validation": False}
     if path == "recipe.sharding":
         return {"recipe.shard_group": study.cluster.gpus_per_node if value == Sharding.HSDP else None}
     return {}

@@ -102,7 +102,7 @@ def _imbalance(s: Situation) -> range:
 
 def _groups(s: Situation) -> tuple[int, ...]:
     """Groups that the interleaved schedule can run, at most the `MOST_CANDIDATES` smallest."""
-    return legal_groups(s.recipe.pp, int(s.microbatches))[:MOST_CANDIDATES]
+    return legal_groups(s.recipe.pp, int(s.microbatches), MOST_CANDIDATES)
 
 
 _NUMBERS = {

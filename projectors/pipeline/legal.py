@@ -66,9 +66,10 @@ def _ungrouped(ranks: int, microbatches: int, group: int) -> str | None:
     return f"{name} in groups of {group} leaves {left} of {microbatches} microbatches for the last one, fewer than pp = {ranks}"
 
 
-def legal_groups(ranks: int, microbatches: int) -> tuple[int, ...]:
-    """Group sizes with which the interleaved schedule can run, smallest first."""
-    return tuple(group for group in range(ranks, microbatches + 1) if _ungrouped(ranks, microbatches, group) is None)
+def legal_groups(ranks: int, microbatches: int, most: int | None = None) -> tuple[int, ...]:
+    """Group sizes with which the interleaved schedule can run, smallest first; all, or the `most` smallest."""
+    sizes = (group for group in range(ranks, microbatches + 1) if _ungrouped(ranks, microbatches, group) is None)
+    return tuple(islice(sizes, most))
 
 
 def legal_microbatches(

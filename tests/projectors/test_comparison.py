@@ -73,3 +73,38 @@ def test_stated_layers_hold_for_the_recipes_own_number_of_virtual_stages() -> No
         changes = dict(row.changes)
         assert ("stage_layers" in changes) == (row.vpp != 1)
         assert row.applicable
+
+
+@pytest.mark.parametrize(
+    "changes", [{"pp": 4, "vpp": 1}, {"pp": 4, "vpp": 2}, {"pp": 4, "vpp": 4}, {"pp": 4, "vpp": 1, "recompute": "full"}]
+)
+def test_auto_takes_the_fastest_that_fits_with_the_recipes_virtual_stages(changes: dict[str, object]) -> None:
+    rows = [row for row in compare_study(llama(**changes, schedule="auto")) if row.applicable and row.vpp == changes["vpp"]]
+    chosen = project_study(llama(**changes, schedule="auto"))
+    assert chosen.timeline is not None
+    assert chosen.step is not None
+    assert chosen.feasible
+    assert chosen.step.seconds == min(row.step for row in rows if row.fits and row.step is not None)
+    assert chosen.timeline.schedule in {row.schedule for row in rows if row.fits}
+
+
+def test_auto_takes_the_smallest_where_nothing_fits() -> None:
+    study = llama(pp=4, vpp=1, schedule="auto", mbs=16)
+    rows = [row for row in compare_study(study) if row.applicable and row.vpp == 1]
+    chosen = project_study(study)
+    assert not any(row.fits for row in rows)
+    assert chosen.memory is not None
+    assert chosen.memory.peak_bytes == min(row.peak_bytes for row in rows if row.peak_bytes is not None)
+
+
+def test_zb_auto_holds_as_many_microbatches_as_fit_and_no_more() -> None:
+    """With 3.5 microbatches of room a handcrafted schedule that needs 4 does not fit, the automatic one does."""
+    tight = {row.schedule: row for row in compare_study(llama(pp=4, vpp=1, tp=4, cp=1, gbs=128))}
+    auto, handcrafted = tight[Schedule.ZB_AUTO], tight[Schedule.ZB_H1]
+    assert not handcrafted.fits
+    assert auto.fits
+    assert auto.in_flight is not None
+    assert handcrafted.in_flight is not None
+    assert 1 <= auto.in_flight < handcrafted.in_flight
+    limit = int(auto.in_flight) + 1
+    assert not project_study(llama(pp=4, vpp=1, tp=4, cp=1, gbs=128, schedule="zb-auto", max_in_flight=limit)).feasible
