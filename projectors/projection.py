@@ -112,6 +112,7 @@ def _with_schedule(
         step=step.step,
         throughput=step.throughput,
         timeline=step.timeline,
+        pass_parts=step.pass_parts,
         operators=step.operators,
         communication=step.communication,
         audit=step.audit,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 from projectors.legality import Violation
+from projectors.pipeline.parts import PassParts
 from projectors.pipeline.timeline import Timeline
 from projectors.workload.parameters import ModelParameters
 
@@ -241,6 +242,7 @@ class Projection:
     step: StepBreakdown | None = None
     throughput: Throughput | None = None
     timeline: Timeline | None = None
+    pass_parts: PassParts | None = None  # what the passes of the timeline consist of
     operators: tuple[OperatorTime, ...] = ()
     communication: tuple[CommunicationRow, ...] = ()
     audit: tuple[AuditEntry, ...] = ()

@@ -19,7 +19,7 @@ from projectors.inputs.cluster import ClusterSpec
 from projectors.inputs.model_card import ModelCard
 from projectors.inputs.recipe import Schedule
 from projectors.optimizer_step import newton_schulz_flops, optimizer_seconds
-from projectors.pipeline import Order, automatic, blocking, busy_seconds, order, rank_windows, simulate, stage_span
+from projectors.pipeline import Order, PassParts, automatic, blocking, busy_seconds, order, rank_windows, simulate, stage_span
 from projectors.pipeline.timeline import PassKind, Timeline
 from projectors.results import AuditEntry, CommunicationRow, ExposedCommunication, OperatorTime, StepBreakdown, Throughput
 from projectors.stage_times import KINDS_OF_SECONDS, StageTimes, operator_times, stage_times
@@ -40,6 +40,7 @@ class StepResult:
 
     step: StepBreakdown
     timeline: Timeline
+    pass_parts: PassParts
     operators: tuple[OperatorTime, ...]
     communication: tuple[CommunicationRow, ...]
     throughput: Throughput
@@ -80,7 +81,8 @@ def project_step(
     communication = communication_rows(
         busiest, step.exposed, paired, plan, machine, columns, cluster.gpus_per_node, boundary_bytes(card, columns)
     )
-    return StepResult(step, timeline, operator_times(paired, columns), communication, throughput, times.audit)
+    parts = _pass_parts(passes, times, paired, timeline, step, columns)
+    return StepResult(step, timeline, parts, operator_times(paired, columns), communication, throughput, times.audit)
 
 
 def order_of(columns: Columns, plan: StagePlan, times: StageTimes, send: Floats) -> Order:
@@ -128,8 +130,7 @@ def boundary_seconds(card: ModelCard, columns: Columns, plan: StagePlan, machine
 def _spent(passes: Order, times: StageTimes, paired: StageTimes, rank: int) -> Floats:
     """Seconds of all passes of a rank by `KINDS_OF_SECONDS`; those inside blocks take the times of `paired`."""
     mine = slice(passes.offsets[rank], passes.offsets[rank + 1])
-    kind, stage, joined = passes.kind[mine], passes.stage[mine], passes.joined[mine]
-    inside = joined | np.append(False, joined[:-1])
+    kind, stage, inside = passes.kind[mine], passes.stage[mine], _inside(passes)[mine]
     total = np.zeros(len(KINDS_OF_SECONDS))
     for seconds, chosen in ((times.passes, ~inside), (paired.passes, inside)):
         counts = np.zeros((passes.stages, len(PassKind)))
@@ -141,6 +142,29 @@ def _spent(passes: Order, times: StageTimes, paired: StageTimes, rank: int) -> F
         )
         total += np.einsum("sp,spk->k", each, seconds)
     return total
+
+
+def _inside(passes: Order) -> NDArray[np.bool_]:
+    """[N] whether a pass runs in a block with another."""
+    inside: NDArray[np.bool_] = passes.joined | np.append(False, passes.joined[:-1])
+    return inside
+
+
+def _pass_parts(
+    passes: Order, times: StageTimes, paired: StageTimes, timeline: Timeline, step: StepBreakdown, columns: Columns
+) -> PassParts:
+    tables = np.stack([times.passes, paired.passes])  # [2, V, passes, kinds of seconds]
+    by_kind = np.empty((2, passes.stages, len(PassKind), len(KINDS_OF_SECONDS)))
+    by_kind[:, :, PassKind.FORWARD] = tables[:, :, 0]
+    by_kind[:, :, PassKind.BACKWARD] = tables[:, :, 1] + tables[:, :, 2]
+    by_kind[:, :, PassKind.INPUT_GRADIENT] = tables[:, :, 1]
+    by_kind[:, :, PassKind.WEIGHT_GRADIENT] = tables[:, :, 2]
+    own = [KINDS_OF_SECONDS.index(name) for name in ("compute", "recompute")]
+    communication = np.delete(by_kind, own, axis=3).sum(axis=3)
+    starts = np.full(passes.ranks, step.seconds - step.other - step.optimizer)
+    if columns.post_validation:
+        starts = rank_windows(timeline)[1] + step.exposed.dp
+    return PassParts(_inside(passes), by_kind[..., own[1]], communication, starts, starts + step.optimizer)
 
 
 def _breakdown(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from projectors.columns import columns_of
@@ -14,7 +15,7 @@ from projectors.inputs.hardware import Precision
 from projectors.inputs.loading import load_cluster, load_model, load_study
 from projectors.inputs.model_card import ModelCard
 from projectors.inputs.recipe import FloatFormat, MoeDispatch, Optimizer, Recipe, Recompute, Schedule, Sharding
-from projectors.pipeline import busy_seconds, stage_span
+from projectors.pipeline import PassKind, busy_seconds, stage_span
 from projectors.stages import stage_plan
 from projectors.step import StepResult, project_step
 from projectors.workload.model import model_parts
@@ -269,3 +270,31 @@ def test_blocks_hide_the_expert_exchange_and_passes_without_a_partner_do_not(pip
 def test_a_pass_outside_a_block_takes_as_long_as_without_overlap() -> None:
     plain, overlapped = (deepseek(schedule=Schedule.DUALPIPE, vpp=1, moe_overlap=each).timeline for each in (False, True))
     assert overlapped.end[0] - overlapped.start[0] == pytest.approx(plain.end[0] - plain.start[0], rel=1e-12)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_parts_of_the_passes_add_up_to_what_the_busiest_rank_spends(name: str) -> None:
+    result = of_study(name)
+    busiest = int(np.argmax(busy_seconds(result.timeline)))
+    mine = result.timeline.rank == busiest
+    exposed = result.step.exposed
+    communication = exposed.tp + exposed.cp + exposed.ep + exposed.fsdp
+    parts = result.pass_parts
+    assert parts.recompute_of(result.timeline)[mine].sum() == pytest.approx(result.step.recompute, rel=1e-9, abs=1e-12)
+    assert parts.communication_of(result.timeline)[mine].sum() == pytest.approx(communication, rel=1e-9, abs=1e-12)
+    within = parts.recompute_of(result.timeline) + parts.communication_of(result.timeline)
+    assert (within <= (result.timeline.end - result.timeline.start) * (1 + 1e-9) + 1e-12).all()
+    assert parts.optimizer_end.max() == pytest.approx(result.step.seconds - result.step.other)
+    assert (parts.optimizer_start >= result.timeline.makespan * (1 - 1e-12)).all()
+
+
+def test_parts_of_blocks_are_those_of_passes_that_hide_each_others_communication() -> None:
+    result = deepseek(schedule=Schedule.DUALPIPE, vpp=1, moe_overlap=True)
+    communication = result.pass_parts.communication_of(result.timeline)
+    forward = result.timeline.kind == PassKind.FORWARD
+    inside = result.pass_parts.inside
+    for rank in range(result.timeline.ranks):
+        mine = forward & (result.timeline.rank == rank) & (result.timeline.chunk == 0)
+        paired, alone = communication[mine & inside], communication[mine & ~inside]
+        assert len(set(paired)) == len(set(alone)) == 1
+        assert paired[0] < alone[0]
