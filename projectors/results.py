@@ -190,6 +190,7 @@ class CommunicationRow:
     sharing: tuple[tuple[str, int], ...]  # (tier, how many of them share the first one's domain of it), inside out
     tiers: tuple[str, ...]          # tiers that it crosses
     algorithm: str
+    alternatives: tuple[tuple[str, float], ...]  # (name, seconds of one call) of every published algorithm, fastest first
     nbytes: float                   # of one call: the whole tensor; all-to-all: what one rank sends to all; else one message
     seconds: float                  # of one call
     calls: float                    # a step

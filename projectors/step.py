@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projectors.columns import Columns
-from projectors.communication.collectives import transfer_seconds
 from projectors.communication.groups import level_between
+from projectors.communication.links import transfer_seconds
 from projectors.compute.host import STEP_SECONDS
 from projectors.compute.layer import Machine, machine_of
 from projectors.compute.measured import MeasuredRun

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from projectors.columns import Columns
-from projectors.communication.collectives import bus_bandwidth, fastest
+from projectors.communication.collectives import alternatives, bus_bandwidth, fastest
 from projectors.communication.groups import Group, level_between, members, sharing, spread
 from projectors.compute.layer import Machine, sharded_bytes
 from projectors.data_parallel import transfers
@@ -150,6 +150,7 @@ def _row(
         sharing=tuple((level.name, sharing(call.ranks, level.domain)) for level in levels),
         tiers=tuple(level.name for level, fanout in zip(levels, call.group.fanouts, strict=True) if fanout > 1),
         algorithm=algorithm,
+        alternatives=alternatives(call.kind, call.nbytes, call.group, machine.network),
         nbytes=call.nbytes,
         seconds=seconds,
         calls=count,

@@ -8,41 +8,23 @@ chunk by chunk, so the slowest tier sets the pace.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
 from projectors.columns import Quantity, at_least, at_most
-from projectors.communication.groups import Group, Level, Network
-from projectors.inputs.hardware import Vendor
+from projectors.communication.groups import Group, Network
+from projectors.communication.links import (
+    PROTOCOL_NAMES,
+    all_to_all_bandwidth,
+    in_step,
+    log2_ceil,
+    protocols,
+    transfer_seconds,
+    volumes,
+)
+from projectors.communication.published import published_algorithms
 from projectors.workload.operators import CollectiveKind
-
-
-@dataclass(frozen=True, slots=True)
-class Protocol:
-    """How a collective library moves data: start-up, cost of a hop over the wire latency, share of the bandwidth."""
-
-    name: str
-    start: float       # seconds
-    hop: float         # times the tier's latency
-    bandwidth: float
-
-
-NCCL_PROTOCOLS = (
-    Protocol("LL", 6.6e-6, 1.0, 0.5),            # 4 bytes of data for each 4-byte flag
-    Protocol("LL128", 14.0e-6, 3.2, 120 / 128),  # 120 of 128 bytes are data
-    Protocol("Simple", 8.4e-6, 5.7, 1.0),
-)
-"""NCCL's ring start-up and NVLink hop latencies relative to LL's 0.6 us (NVIDIA/nccl src/graph/tuning.cc)."""
-
-RCCL_PROTOCOLS = (
-    Protocol("LL", 12.0e-6, 1.0, 0.5),
-    Protocol("Simple", 17.0e-6, 2.6, 1.0),
-)
-"""RCCL's ring start-up and xGMI hop latencies relative to LL's 0.8 us on gfx94x (ROCm/rccl src/graph/tuning.cc)."""
-
-TIERS_IN_STEP = 0.9
-"""Part of the faster tiers' time that hides behind the slowest tier of a hierarchical collective (Primus, ar_overlap_factor)."""
 
 TREE_BANDWIDTH = 0.85
 """Bandwidth of a tree over a ring's: H200, 4 nodes, 310 against 365 GB/s (stas00/ml-engineering, network/README.md)."""
@@ -94,7 +76,25 @@ def bus_bandwidth(kind: CollectiveKind, nbytes: float, size: int, seconds: float
 
 
 def algorithms(kind: CollectiveKind, nbytes: Quantity, group: Group, network: Network) -> Iterator[tuple[str, Quantity]]:
-    """(name, seconds) of every algorithm that applies to more than one GPU."""
+    """(name, seconds) of every algorithm that applies to more than one GPU: those of the vendor's library, and where the
+    network allows every one those of `published.py` too."""
+    yield from _library(kind, nbytes, group, network)
+    if network.every_algorithm:
+        yield from published_algorithms(kind, nbytes, group, network)
+
+
+def alternatives(kind: CollectiveKind, nbytes: float, group: Group, network: Network) -> tuple[tuple[str, float], ...]:
+    """(name, seconds) of the algorithms of the library and of the published ones, fastest first; of each its best protocol."""
+    every = replace(network, every_algorithm=True)
+    best: dict[str, float] = {}
+    for name, seconds in algorithms(kind, nbytes, group, every):
+        plain = name.rsplit(" ", 1)[0] if name.endswith(PROTOCOL_NAMES) else name
+        best[plain] = min(best.get(plain, np.inf), float(seconds))
+    applicable = ((name, seconds) for name, seconds in best.items() if seconds < np.inf)
+    return tuple(sorted(applicable, key=lambda named: named[1]))
+
+
+def _library(kind: CollectiveKind, nbytes: Quantity, group: Group, network: Network) -> Iterator[tuple[str, Quantity]]:
     match kind:
         case CollectiveKind.ALL_GATHER | CollectiveKind.REDUCE_SCATTER:
             yield from _passes(1, nbytes, group, network)
@@ -110,63 +110,23 @@ def algorithms(kind: CollectiveKind, nbytes: Quantity, group: Group, network: Ne
             yield "send", _slowest_transfer(nbytes, group, network)
 
 
-def transfer_seconds(nbytes: Quantity, level: Level, network: Network) -> Quantity:
-    """One message between two GPUs of a tier, every other GPU doing the same: one link of a mesh, one share of the cards."""
-    links = level.mesh_ways - 1 if level.mesh_ways > 1 else 1
-    times = [
-        protocol.start + protocol.hop * level.latency + nbytes / (level.bandwidth / links * protocol.bandwidth)
-        for protocol in _protocols(network)
-    ]
-    best = times[0]
-    for seconds in times[1:]:
-        best = at_most(best, seconds)
-    return best
-
-
-def group_bandwidth(level: Level, fanout: Quantity) -> Quantity:
-    """Bytes/s of one member: on a mesh only the links towards other members carry anything."""
-    if level.mesh_ways <= 1:
-        return level.bandwidth
-    return level.bandwidth * at_least(fanout - 1, 1) / (level.mesh_ways - 1)
-
-
-def _protocols(network: Network) -> tuple[Protocol, ...]:
-    return RCCL_PROTOCOLS if network.vendor is Vendor.AMD else NCCL_PROTOCOLS
-
-
-def _volumes(nbytes: Quantity, group: Group, network: Network) -> list[Quantity]:
-    """Seconds per tier of one gather or one scatter at full bandwidth: each tier works on what the tiers inside leave of
-    the tensor, through every member's own card (rail by rail)."""
-    seconds: list[Quantity] = []
-    share = nbytes
-    for level, fanout in zip(network.levels, group.fanouts, strict=True):
-        seconds.append(share * (fanout - 1) / fanout / group_bandwidth(level, fanout))
-        share = share / fanout
-    return seconds
-
-
-def _in_step(seconds: list[Quantity]) -> Quantity:
-    """Time of tiers that work chunk by chunk on the same tensor."""
-    slowest = total = seconds[0]
-    for tier in seconds[1:]:
-        slowest, total = at_least(slowest, tier), total + tier
-    return slowest + (1 - TIERS_IN_STEP) * (total - slowest)
-
-
 def _passes(passes: int, nbytes: Quantity, group: Group, network: Network) -> Iterator[tuple[str, Quantity]]:
     """Ring and tree: reduce-scatter or all-gather in one pass, all-reduce in two. Rings hop over every member of a tier,
-    trees over the logarithm of their number."""
-    wire = passes * _in_step(_volumes(nbytes, group, network))
+    trees over the logarithm of their number; in one pass that is Bruck's order, which NCCL calls PAT (2.23 release notes).
+    On a tier wired as a ring both directions are used."""
+    wire = passes * in_step(volumes(nbytes, group, network))
     ring: Quantity = 0.0
     tree: Quantity = 0.0
     for level, fanout in zip(network.levels, group.fanouts, strict=True):
         ring = ring + (fanout - 1) * level.latency
-        tree = tree + _log2(fanout) * level.latency
-    for protocol in _protocols(network):
-        yield f"ring {protocol.name}", protocol.start + passes * protocol.hop * ring + wire / protocol.bandwidth
+        tree = tree + log2_ceil(fanout) * level.latency
+    rings = "hierarchical ring" if _tiers_crossed(group) > 1 else "ring"
+    trees = "tree" if passes > 1 else "Bruck"
+    for protocol in protocols(network):
+        yield f"{rings} {protocol.name}", protocol.start + passes * protocol.hop * ring + wire / protocol.bandwidth
         if len(network.levels) > 1:
             slower = wire / (protocol.bandwidth * TREE_BANDWIDTH)
-            yield f"tree {protocol.name}", protocol.start + passes * protocol.hop * tree + slower
+            yield f"{trees} {protocol.name}", protocol.start + passes * protocol.hop * tree + slower
 
 
 def _one_shot(nbytes: Quantity, group: Group, network: Network) -> Iterator[tuple[str, Quantity]]:
@@ -174,8 +134,8 @@ def _one_shot(nbytes: Quantity, group: Group, network: Network) -> Iterator[tupl
     alone. One tier, LL only."""
     if len(network.levels) > 1 and not _within(group):
         return
-    level, protocol = network.levels[0], _protocols(network)[0]
-    wire = (group.size - 1) * nbytes / (group_bandwidth(level, group.fanouts[0]) * protocol.bandwidth)
+    level, protocol = network.levels[0], protocols(network)[0]
+    wire = (group.size - 1) * nbytes / (all_to_all_bandwidth(level, group.fanouts[0]) * protocol.bandwidth)
     yield "one-shot", protocol.start + (group.size - 1) * protocol.hop * level.latency + wire
 
 
@@ -187,12 +147,12 @@ def _in_network(nbytes: Quantity, group: Group, network: Network) -> Iterator[tu
     level, members = network.levels[0], group.fanouts[0]
     if level.in_network_efficiency is None:
         return
-    outer = [2 * seconds for seconds in _volumes(nbytes, group, network)[1:]]
+    outer = [2 * seconds for seconds in volumes(nbytes, group, network)[1:]]
     hops: Quantity = level.latency
     for beyond, fanout in zip(network.levels[1:], group.fanouts[1:], strict=True):
-        hops = hops + 2 * _log2(fanout) * beyond.latency
+        hops = hops + 2 * log2_ceil(fanout) * beyond.latency
     inner = nbytes * (members + 1) / members / (level.bandwidth * level.in_network_efficiency)
-    yield "in-network", IN_NETWORK_START + _protocols(network)[-1].hop * hops + _in_step([inner, *outer])
+    yield "in-network", IN_NETWORK_START + protocols(network)[-1].hop * hops + in_step([inner, *outer])
 
 
 def _all_to_all(nbytes: Quantity, group: Group, network: Network) -> Iterator[tuple[str, Quantity]]:
@@ -203,12 +163,12 @@ def _all_to_all(nbytes: Quantity, group: Group, network: Network) -> Iterator[tu
     latency: Quantity = 0.0
     for level, fanout in zip(network.levels, group.fanouts, strict=True):
         peers = reached * (fanout - 1)
-        bandwidth = group_bandwidth(level, fanout) * (ALL_TO_ALL_BANDWIDTH if level is network.levels[0] else 1.0)
+        bandwidth = all_to_all_bandwidth(level, fanout) * (ALL_TO_ALL_BANDWIDTH if level is network.levels[0] else 1.0)
         wire = at_least(wire, block * peers / bandwidth)
         latency = at_least(latency, level.latency * (fanout > 1))
         reached = reached * fanout
     posting = PEER_SECONDS * (group.size - group.fanouts[0])
-    for protocol in _protocols(network):
+    for protocol in protocols(network):
         yield f"direct {protocol.name}", protocol.start + protocol.hop * latency + posting + wire / protocol.bandwidth
 
 
@@ -224,10 +184,12 @@ def _slowest_transfer(nbytes: Quantity, group: Group, network: Network) -> Quant
     return slowest
 
 
+def _tiers_crossed(group: Group) -> int:
+    """How many tiers carry anything (arrays: for any recipe)."""
+    return sum(bool(np.any(fanout > 1)) if isinstance(fanout, np.ndarray) else fanout > 1 for fanout in group.fanouts)
+
+
 def _within(group: Group) -> bool:
     """Whether the group lies inside one innermost domain (arrays: every recipe's)."""
-    return bool(np.all(np.asarray(group.fanouts[0]) == group.size))
-
-
-def _log2(fanout: Quantity) -> Quantity:
-    return np.ceil(np.log2(fanout)) if isinstance(fanout, np.ndarray) else float((int(fanout) - 1).bit_length())
+    inside = group.fanouts[0] == group.size
+    return bool(inside.all()) if isinstance(inside, np.ndarray) else bool(inside)

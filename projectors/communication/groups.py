@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from projectors.columns import Columns, Quantity, at_least
-from projectors.inputs.cluster import ClusterSpec, Tier, Topology
+from projectors.inputs.cluster import Algorithms, ClusterSpec, Tier, Topology
 from projectors.inputs.hardware import Vendor
 from projectors.workload.operators import Axis
 
@@ -32,6 +32,7 @@ class Level:
     latency: float                          # seconds of one hop
     mesh_ways: int                          # members of a full mesh, whose links are used only towards members; 0 = no mesh
     in_network_efficiency: float | None     # reduction inside the switch, over `bandwidth`; None = the tier has none
+    ring: bool = False                      # wired to two neighbors only, half the bandwidth to each
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class Network:
 
     levels: tuple[Level, ...]
     vendor: Vendor
+    every_algorithm: bool = False           # also those that the vendor's library does not have
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,8 @@ class Group:
 
 def network_of(cluster: ClusterSpec) -> Network:
     """The tiers that a job on the whole cluster meets, innermost first."""
-    return network_of_tiers(cluster.tiers, cluster.nodes, cluster.gpus_per_node, cluster.hardware.vendor)
+    network = network_of_tiers(cluster.tiers, cluster.nodes, cluster.gpus_per_node, cluster.hardware.vendor)
+    return replace(network, every_algorithm=cluster.algorithms is Algorithms.ALL)
 
 
 def network_of_tiers(tiers: tuple[Tier, ...], nodes: int, gpus_per_node: int, vendor: Vendor) -> Network:
@@ -74,6 +77,7 @@ def network_of_tiers(tiers: tuple[Tier, ...], nodes: int, gpus_per_node: int, ve
                 latency=tier.latency_us * MICRO,
                 mesh_ways=(tier.size or gpus) if tier.topology is Topology.MESH else 0,
                 in_network_efficiency=tier.in_network_efficiency,
+                ring=tier.topology is Topology.RING,
             )
         )
     return Network(tuple(levels), vendor)

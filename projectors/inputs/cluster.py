@@ -21,6 +21,13 @@ class Topology(StrEnum):
     RING = "ring"
 
 
+class Algorithms(StrEnum):
+    """Which algorithms collectives may take: those of the vendor's library, or every published one as well."""
+
+    LIBRARY = "library"
+    ALL = "all"
+
+
 class Tier(Frozen):
     """One level of the network, from the inside out."""
 
@@ -69,6 +76,9 @@ class ClusterSpec(Frozen):
         None, description="Name of the network profile; null = the hardware's usual one, or the tiers stated"
     )
     tiers: tuple[Tier, ...] = Field(description="Network levels from the inside out", min_length=1)
+    algorithms: Algorithms = quantity(
+        Algorithms.LIBRARY, says="Algorithms of collectives: those of the vendor's library, or every published one", advanced=True
+    )
     price_per_gpu_hour: float | None = quantity(
         None, says="Price of one accelerator for an hour", unit="per GPU·h", least=0, most=1e6
     )

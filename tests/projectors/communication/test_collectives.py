@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projectors.communication.collectives import collective_seconds, fastest, transfer_seconds
+from projectors.communication.collectives import alternatives, collective_seconds, fastest
 from projectors.communication.groups import GIGA, MICRO, Network, network_of_tiers, spread
+from projectors.communication.links import transfer_seconds
+from projectors.inputs.cluster import Tier, Topology
 from projectors.inputs.hardware import Vendor
 from projectors.inputs.loading import load_network
 from projectors.workload.operators import CollectiveKind
@@ -158,3 +162,53 @@ def test_a_message_between_nodes_takes_the_cards_share_and_inside_the_links() ->
     net = network("dgx-h100", 2)
     assert transfer_seconds(2**30, net.levels[1], net) == pytest.approx(2**30 / 47.5e9, rel=0.01)
     assert transfer_seconds(2**30, net.levels[0], net) == pytest.approx(2**30 / 328.5e9, rel=0.01)
+
+
+def test_small_reductions_take_logarithmic_or_direct_algorithms_when_all_are_allowed() -> None:
+    """Thakur, Rabenseifner and Gropp, 2005: recursive doubling below, halving and doubling above; powers of two only."""
+    net = network("dgx-h100", 1)
+    eight, six = (dict(alternatives(AR, 1024, spread(net, size, 1), net)) for size in (8, 6))
+    assert eight["one-shot"] < eight["two-shot"] < eight["ring"]
+    assert eight["recursive doubling"] < eight["recursive halving and doubling"] < eight["ring"]
+    assert "recursive doubling" not in six
+    large = dict(alternatives(AR, 2**30, spread(net, 8, 1), net))
+    assert large["recursive halving and doubling"] < large["recursive doubling"]
+    assert large["two-shot"] == pytest.approx(large["ring"], rel=0.01)
+
+
+def test_all_to_all_between_nodes_names_what_it_could_do() -> None:
+    """Few bytes to many peers: fewer messages win; many bytes: none beats sending each its block once."""
+    net = network("dgx-h100", 32)
+    group = spread(net, 256, 1)
+    small, large = (dict(alternatives(A2A, nbytes, group, net)) for nbytes in (2**16, 2**32))
+    assert set(small) == {"direct", "pairwise", "Bruck", "hierarchical all-to-all"}
+    assert small["hierarchical all-to-all"] < small["direct"]
+    assert small["Bruck"] < small["pairwise"]
+    assert min(large, key=lambda name: large[name]) in ("direct", "pairwise")
+
+
+@pytest.mark.parametrize("kind", [AR, AG, RS, A2A])
+@pytest.mark.parametrize("nbytes", [1024.0, 2.0**30])
+def test_more_algorithms_to_choose_from_never_take_longer(kind: CollectiveKind, nbytes: float) -> None:
+    net = network("dgx-h100", 2)
+    group = spread(net, 16, 1)
+    every = replace(net, every_algorithm=True)
+    assert collective_seconds(kind, nbytes, group, every) <= collective_seconds(kind, nbytes, group, net)
+    many = collective_seconds(kind, np.array([nbytes, 0.0]), group, every)
+    assert np.asarray(many).tolist() == pytest.approx([float(collective_seconds(kind, nbytes, group, every)), 0.0])
+
+
+def test_a_ring_of_links_carries_an_all_to_all_round_a_quarter_of_it() -> None:
+    """16 on a ring: messages take 4 hops on average, so links carry 4 times a switch's bytes; a ring all-reduce suits it."""
+
+    def wired(topology: Topology) -> Network:
+        tier = Tier(name="node", size=16, bandwidth_gb_s=100.0, latency_us=1.0, topology=topology)
+        return network_of_tiers((tier,), 1, 16, Vendor.NVIDIA)
+
+    ring, switch = wired(Topology.RING), wired(Topology.SWITCH)
+    times = {name: [float(collective_seconds(kind, 2**33, spread(net, 16, 1), net)) for kind in (A2A, AR)] for name, net in
+             (("ring", ring), ("switch", switch))}
+    assert times["ring"][0] == pytest.approx(4 * times["switch"][0], rel=0.01)
+    assert times["ring"][1] == pytest.approx(times["switch"][1], rel=0.01)
+    sends = [transfer_seconds(2**30, net.levels[0], net) for net in (ring, switch)]
+    assert sends[0] == pytest.approx(2 * sends[1], rel=0.01)
