@@ -8,7 +8,7 @@ from typing import Any
 from projectors.inputs.study import Study
 from projectors.legality import Violation
 from projectors.pipeline import bubble_fraction, events
-from projectors.results import CommunicationRow, ExposedCommunication, MemoryBreakdown, MemoryComponent, Projection, RankMemory
+from projectors.results import ExposedCommunication, MemoryBreakdown, MemoryComponent, Projection, RankMemory
 from projectors.text import (
     bytes_text,
     count_text,
@@ -35,7 +35,6 @@ def projection_json(projection: Projection) -> dict[str, Any]:
         "parameters": _parameters_json(projection),
         "origin": {"compute": projection.origin_compute.value, "communication": projection.origin_communication.value},
         "warnings": list(projection.warnings),
-        "communication": [_communication_json(row) for row in projection.communication],
         **({"audit": [asdict(entry) for entry in projection.audit]} if projection.audit else {}),
     }
 
@@ -60,33 +59,6 @@ def timeline_json(projection: Projection) -> dict[str, Any]:
         "chunks": timeline.chunks if timeline else None,
         "events": events(timeline) if timeline else [],
         "warnings": list(projection.warnings),
-    }
-
-
-MEMBERS_LISTED = 1024
-"""Ranks of a group that `project --json` lists; `size` counts them all."""
-
-
-def _communication_json(row: CommunicationRow) -> dict[str, Any]:
-    """One collective; seconds of one call and of the step."""
-    return {
-        "part": row.part,
-        "axis": row.axis,
-        "kind": row.kind,
-        "used_by": list(row.used_by),
-        "size": row.size,
-        "ranks": list(row.ranks[:MEMBERS_LISTED]),
-        "per_node": row.per_node,
-        "sharing": dict(row.sharing),
-        "tiers": list(row.tiers),
-        "algorithm": row.algorithm,
-        "alternatives": [{"algorithm": name, "seconds": seconds} for name, seconds in row.alternatives],
-        "bytes": row.nbytes,
-        "seconds": row.seconds,
-        "calls": row.calls,
-        "total_seconds": row.total,
-        "exposed_seconds": row.exposed,
-        "bus_bandwidth_bytes_per_s": row.bus_bandwidth,
     }
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from projectors.columns import Quantity, at_least, at_most
 from projectors.communication.groups import Group, Network
 from projectors.communication.links import (
+    ALL_TO_ALL_BANDWIDTH,
     PROTOCOL_NAMES,
     all_to_all_bandwidth,
     in_step,
@@ -31,10 +32,6 @@ TREE_BANDWIDTH = 0.85
 
 IN_NETWORK_START = 25e-6
 """Start-up of an all-reduce inside the switch (NVLS), seconds (NVIDIA/nccl src/graph/tuning.cc)."""
-
-ALL_TO_ALL_BANDWIDTH = 0.93
-"""Bandwidth of an all-to-all over a gather of the same size inside a node: A100 203 of 209 GB/s, H100 315 of 336, B200
-563 of 615, GB200 488 of 556 (ai-dynamo/aiconfigurator nccl-tests rows, 512 MB)."""
 
 PEER_SECONDS = 0.45e-6
 """Host and card time to post one all-to-all message to a peer outside the innermost tier (Primus, a2a_peer_lat)."""

@@ -36,6 +36,10 @@ RCCL_PROTOCOLS = (
 
 PROTOCOL_NAMES = tuple({protocol.name for protocol in (*NCCL_PROTOCOLS, *RCCL_PROTOCOLS)})
 
+ALL_TO_ALL_BANDWIDTH = 0.93
+"""Bandwidth of an all-to-all over a gather of the same size inside a node: A100 203 of 209 GB/s, H100 315 of 336, B200
+563 of 615, GB200 488 of 556 (ai-dynamo/aiconfigurator nccl-tests rows, 512 MB)."""
+
 TIERS_IN_STEP = 0.9
 """Part of the faster tiers' time that hides behind the slowest tier of a hierarchical collective (Primus, ar_overlap_factor)."""
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from projectors.columns import Quantity, at_least
 from projectors.communication.groups import Group, Level, Network
-from projectors.communication.links import all_to_all_bandwidth, in_step, log2_ceil, protocols, volumes
+from projectors.communication.links import ALL_TO_ALL_BANDWIDTH, all_to_all_bandwidth, in_step, log2_ceil, protocols, volumes
 from projectors.workload.operators import CollectiveKind
 
 PASSES = {CollectiveKind.ALL_GATHER: 1, CollectiveKind.REDUCE_SCATTER: 1, CollectiveKind.ALL_REDUCE: 2}
@@ -103,7 +103,7 @@ def _exchanges(nbytes: Quantity, group: Group, network: Network) -> Iterator[tup
     tiers: Quantity = 0.0
     latency: Quantity = 0.0
     for level, fanout in zip(network.levels, group.fanouts, strict=True):
-        bandwidth = all_to_all_bandwidth(level, fanout)
+        bandwidth = all_to_all_bandwidth(level, fanout) * (ALL_TO_ALL_BANDWIDTH if level is network.levels[0] else 1.0)
         pairs = pairs + reached * (fanout - 1) * level.latency
         slowest = at_least(slowest, nbytes / group.size * reached * (fanout - 1) / bandwidth)
         tiers = tiers + nbytes * (fanout - 1) / fanout / bandwidth
