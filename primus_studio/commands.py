@@ -49,7 +49,8 @@ def timeline(options: Namespace) -> Exit:
 
         if options.chrome_trace:
             kept = [rank.chunk_bytes for rank in projection.memory.ranks] if projection.memory else []
-            trace = chrome_trace(projection.timeline, kept, model=study.model.name, cluster=study.cluster.name)
+            names = {"model": study.model.name, "cluster": study.cluster.name}
+            trace = chrome_trace(projection.timeline, kept, projection.pass_parts, **names)
             write_atomically(options.chrome_trace, json.dumps(trace))
         if options.csv:
             write_atomically(options.csv, events_csv(projection.timeline))

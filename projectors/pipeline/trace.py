@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from itertools import count
+from itertools import count, repeat
 from typing import Any
 
 from projectors.pipeline.activations import activation_curves
+from projectors.pipeline.parts import PassParts
 from projectors.pipeline.placement import placement, stages_of_ranks
 from projectors.pipeline.timeline import PassKind, Timeline
 
@@ -45,12 +46,15 @@ def events_csv(timeline: Timeline) -> str:
     return text.getvalue()
 
 
-def chrome_trace(timeline: Timeline, chunk_bytes: Sequence[Sequence[float]] = (), **labels: str) -> dict[str, Any]:
+def chrome_trace(
+    timeline: Timeline, chunk_bytes: Sequence[Sequence[float]] = (), parts: PassParts | None = None, **labels: str
+) -> dict[str, Any]:
     """The timeline in the trace-event format (JSON object form): one process per pipeline rank, one thread per chunk, arrows
     from each pass to the one on another rank that its result goes to.
 
     `chunk_bytes` [ranks][chunks]: bytes that one microbatch keeps of each chunk; with them each rank has a counter of its
-    activations. `labels` go into the file's own data, such as the name of the model.
+    activations. With `parts` each pass says what of it is recompute and exposed communication, and each rank has a thread for
+    its optimizer step. `labels` go into the file's own data, such as the name of the model.
     """
     about = {
         "schedule": timeline.schedule.value,
@@ -59,7 +63,9 @@ def chrome_trace(timeline: Timeline, chunk_bytes: Sequence[Sequence[float]] = ()
         "microbatches": str(timeline.microbatches),
         **labels,
     }
-    everything = [*_names(timeline), *_passes(timeline), *_arrows(timeline)]
+    everything = [*_names(timeline), *_passes(timeline, parts), *_arrows(timeline)]
+    if parts is not None:
+        everything += _optimizer(timeline, parts)
     if chunk_bytes:
         everything += _counters(timeline, chunk_bytes)
     return {"traceEvents": everything, "displayTimeUnit": "ms", "otherData": about}
@@ -74,9 +80,16 @@ def _names(timeline: Timeline) -> Iterator[Event]:
             yield _metadata("thread_name", rank, chunk, {"name": f"Virtual stage {stage}"})
 
 
-def _passes(timeline: Timeline) -> Iterator[Event]:
+def _passes(timeline: Timeline, parts: PassParts | None) -> Iterator[Event]:
     stages = stages_of_ranks(timeline.schedule, timeline.ranks, timeline.chunks).tolist()
-    for rank, chunk, microbatch, kind, start, end in _rows(timeline):
+    within: Iterator[dict[str, float]] = repeat({})
+    if parts is not None:
+        shares = (parts.recompute_of(timeline) * MICROSECONDS, parts.communication_of(timeline) * MICROSECONDS)
+        within = (
+            {"recompute us": again, "exposed communication us": waiting}
+            for again, waiting in zip(*(share.tolist() for share in shares), strict=True)
+        )
+    for (rank, chunk, microbatch, kind, start, end), more in zip(_rows(timeline), within, strict=False):
         yield {
             "name": f"{SHORT[PassKind(kind)]}{microbatch}",
             "cat": PassKind(kind).name.lower(),
@@ -85,8 +98,17 @@ def _passes(timeline: Timeline) -> Iterator[Event]:
             "tid": chunk,
             "ts": start * MICROSECONDS,
             "dur": (end - start) * MICROSECONDS,
-            "args": {"microbatch": microbatch, "chunk": chunk, "virtual stage": stages[rank][chunk]},
+            "args": {"microbatch": microbatch, "chunk": chunk, "virtual stage": stages[rank][chunk], **more},
         }
+
+
+def _optimizer(timeline: Timeline, parts: PassParts) -> Iterator[Event]:
+    thread = timeline.chunks  # after those of the chunks
+    spans = zip(parts.optimizer_start.tolist(), parts.optimizer_end.tolist(), strict=True)
+    for rank, (start, end) in enumerate(spans):
+        yield _metadata("thread_name", rank, thread, {"name": "Optimizer"})
+        span = {"ts": start * MICROSECONDS, "dur": (end - start) * MICROSECONDS}
+        yield {"name": "Optimizer step", "cat": "optimizer", "ph": "X", "pid": rank, "tid": thread, **span, "args": {}}
 
 
 def _arrows(timeline: Timeline) -> Iterator[Event]:

@@ -125,8 +125,10 @@ def test_the_trace_loads_in_trace_viewers(capsys: pytest.CaptureFixture[str], tm
     assert status == 0
     assert "makespan" in out
     complete = [event for event in events if event["ph"] == "X"]
-    assert len(complete) == 4 * 16 * 2
+    assert len([event for event in complete if event["cat"] != "optimizer"]) == 4 * 16 * 2
+    assert sorted(event["pid"] for event in complete if event["cat"] == "optimizer") == [0, 1, 2, 3]
     assert all(event["dur"] > 0 and event["ts"] >= 0 for event in complete)
+    assert {event["ph"] for event in events} == {"M", "X", "s", "f", "C"}
 
 
 def test_events_go_into_a_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
