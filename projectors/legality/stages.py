@@ -77,9 +77,18 @@ def _options(s: Situation) -> tuple[Schedule, ...]:
         return (Schedule.INTERLEAVED,)
     if s.recipe.max_in_flight is not None:
         return (Schedule.ZB_AUTO,)
-    may_split = s.recipe.pp > 1 and s.recipe.recompute is Recompute.NONE
-    must_split = s.recipe.post_validation
-    return tuple(schedule for schedule in SCHEDULES if (may_split if schedule.splits_backward else not must_split))
+    return tuple(
+        schedule
+        for schedule in SCHEDULES
+        if (s.recipe.pp > 1 and _keeps_inputs(s, schedule) if schedule.splits_backward else not s.recipe.post_validation)
+    )
+
+
+def _keeps_inputs(s: Situation, schedule: Schedule) -> bool:
+    """Whether weight gradients that run later find their inputs although activations are dropped."""
+    if s.recipe.recompute is Recompute.SELECTIVE:
+        return schedule in (Schedule.DUALPIPE, Schedule.DUALPIPE_V)
+    return s.recipe.recompute is Recompute.NONE
 
 
 def _fault(s: Situation, schedule: Schedule) -> str | None:
@@ -146,8 +155,10 @@ def split_backward_needs_a_pipeline(s: Situation) -> Condition:
     "inputs, which would have to be kept until then",
 )
 def recompute_needs_a_whole_backward(s: Situation) -> Condition:
-    """Primus refuses recompute with schedules that split off the weight gradients: they pin the recomputed inputs."""
-    return s.recipe.recompute is Recompute.NONE or not s.recipe.schedule.splits_backward
+    """Primus refuses recompute with schedules that split off the weight gradients: they pin the recomputed inputs. DualPipe
+    defers them only while it fills and drains; DeepSeek-V3 was trained with it and dropped norms and MLA up-projections
+    (arXiv:2412.19437, sections 3.2.1 and 3.2.3)."""
+    return not s.recipe.schedule.splits_backward or _keeps_inputs(s, s.recipe.schedule)
 
 
 RULES = (

@@ -112,6 +112,10 @@ BROKEN: list[tuple[str, str, dict[str, Any], str, int | str | None]] = [
         "recompute-needs-a-whole-backward", MIXTRAL, {"schedule": Schedule.ZB_H1, "recompute": Recompute.FULL},
         "recipe.recompute", "none",
     ),
+    (
+        "recompute-needs-a-whole-backward", MIXTRAL, {"schedule": Schedule.DUALPIPE, "recompute": Recompute.FULL},
+        "recipe.recompute", "none",
+    ),
     ("recomputed-layers-need-full", MIXTRAL, {"recompute_num_layers": 4}, "recipe.recompute", "full"),
     (
         "recomputed-layers-exist", MIXTRAL, {"recompute": Recompute.FULL, "recompute_num_layers": 999},
@@ -211,6 +215,17 @@ LEGAL: list[tuple[str, dict[str, Any]]] = [
     (MIXTRAL, {"schedule": Schedule.ZBV, "vpp": 2, "gbs": 48}),  # fewer than 2 pp - 1 microbatches: surplus passes are left out
     (MIXTRAL, {"schedule": Schedule.DUALPIPE_V, "vpp": 2}),
     (MIXTRAL, {"schedule": Schedule.DUALPIPE}),
+    # as DeepSeek-V3 was trained
+    (
+        DEEPSEEK_V3,
+        {
+            "schedule": Schedule.DUALPIPE_V, "vpp": 2, "moe_overlap": True, "recompute": Recompute.SELECTIVE,
+            "recompute_modules": (RecomputeModule.LAYERNORM, RecomputeModule.MLA_UP_PROJ), "recompute_num_layers": None,
+        },
+    ),
+    (
+        MIXTRAL, {"schedule": Schedule.AUTO, "recompute": Recompute.SELECTIVE, "vpp": 2},
+    ),
     (MIXTRAL, {"schedule": Schedule.ZB_AUTO}),
     (MIXTRAL, {"schedule": Schedule.ZB_AUTO, "max_in_flight": 6, "post_validation": True}),
     (MIXTRAL, {"schedule": Schedule.AUTO, "max_in_flight": 6}),
