@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QWidget
 from primus_studio.document.state import StudyDocument
 from primus_studio.panels.turns import Turns
 from primus_studio.services.aside import AsideService
+from primus_studio.services.benchmark import BenchmarkService
 from primus_studio.services.engine import EngineService
 
 
@@ -20,6 +21,7 @@ class PanelContext:
     document: StudyDocument
     engine: EngineService
     turns: Turns = field(default_factory=Turns)  # in which panels draw the engine's answers
+    benchmark: BenchmarkService = field(default_factory=BenchmarkService)  # measures on local devices
     aside: AsideService = field(default_factory=AsideService)  # longer questions than a projection
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from primus_studio.panels import cluster, headline, memory, model, recipe, step, timeline
+from primus_studio.panels import benchmark, cluster, headline, memory, model, recipe, step, timeline
 from primus_studio.panels.panel import Panel
 
 PANELS = (
@@ -11,6 +11,7 @@ PANELS = (
     Panel("cluster", "Cluster", "cluster", "Alt+3", "Nodes, accelerator and network", cluster.create),
     Panel("headline", "Result", "headline", "Alt+4", "Whether it fits and how fast it is", headline.create),
     Panel("timeline", "Pipeline timeline", "timeline", "Alt+5", "Every pass of every pipeline rank", timeline.create),
+    Panel("benchmark", "Benchmark", "benchmark", "Alt+8", "Layers and collectives, measured on this machine", benchmark.create),
     Panel("memory", "Memory per GPU", "memory", "Alt+6", "Bytes of every rank against what the device has", memory.create),
     Panel("step", "Step time", "step", "Alt+7", "Where the time of one optimizer step goes", step.create),
 )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QStackedWidget, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from primus_studio.theme.fonts import Size
 from primus_studio.theme.tokens import SPACE
 from primus_studio.widgets.labels import ElidedLabel
+from primus_studio.widgets.pages import Pages
 from primus_studio.widgets.step_bar import StepBar
 from primus_studio.widgets.step_tables import OperatorsModel, PartsModel, RowsTable
 from primus_studio.widgets.step_words import parts
@@ -32,33 +32,12 @@ class StepView(QWidget):
         inside.setSpacing(SPACE // 2)
         inside.addWidget(self.parts_table, 1)
         inside.addWidget(self.none)
-        self._pages = QStackedWidget()
-        self._pages.addWidget(breakdown)
-        self._pages.addWidget(self.operators_table)
-        top = QHBoxLayout()
-        top.setSpacing(SPACE // 2)
-        top.addWidget(self.total, 1)
-        self._choice = QButtonGroup(self)
-        for number, (words, says) in enumerate(
-            (("Parts", "Where the step's time goes"), ("Operators", "Slowest operators of one microbatch"))
-        ):
-            button = QToolButton(self)
-            button.setText(words)
-            button.setToolTip(says)
-            button.setAccessibleName(words)
-            button.setAccessibleDescription(says)
-            button.setCheckable(True)
-            button.setChecked(number == 0)
-            button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-            self._choice.addButton(button, number)
-            top.addWidget(button)
-        self._choice.idToggled.connect(self._choose)
+        pages = Pages(self.total, self.bar)
+        pages.add_page("Parts", "Where the step's time goes", breakdown)
+        pages.add_page("Operators", "Slowest operators of one microbatch", self.operators_table)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(SPACE, SPACE, SPACE, SPACE)
-        layout.setSpacing(SPACE)
-        layout.addLayout(top)
-        layout.addWidget(self.bar)
-        layout.addWidget(self._pages, 1)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(pages)
 
     def show_step(self, step: StepBreakdown, operators: tuple[OperatorTime, ...]) -> None:
         """Draw another breakdown."""
@@ -69,7 +48,3 @@ class StepView(QWidget):
         _, none = parts(step)
         self.none.setText(f"No time: {', '.join(none)}")
         self.none.setVisible(bool(none))
-
-    def _choose(self, number: int, on: bool) -> None:
-        if on:
-            self._pages.setCurrentIndex(number)

@@ -53,9 +53,11 @@ def arrange(window: QMainWindow, docks: Mapping[str, QDockWidget]) -> None:
     window.splitDockWidget(docks["headline"], docks["timeline"], Qt.Orientation.Vertical)
     window.splitDockWidget(docks["timeline"], docks["memory"], Qt.Orientation.Vertical)
     window.splitDockWidget(docks["memory"], docks["step"], Qt.Orientation.Horizontal)
+    window.tabifyDockWidget(docks["timeline"], docks["benchmark"])
     for dock in docks.values():
         dock.show()
     docks["recipe"].raise_()
+    docks["timeline"].raise_()
     beside = max(window.width() - EDITOR_WIDTH, EDITOR_WIDTH)
     window.resizeDocks([docks["recipe"], docks["headline"]], [EDITOR_WIDTH, beside], Qt.Orientation.Horizontal)
     window.resizeDocks(

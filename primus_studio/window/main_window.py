@@ -22,6 +22,7 @@ from primus_studio.services.engine import EngineService
 from primus_studio.services.projection_state import ProjectionState, Status
 from primus_studio.services.settings import Settings
 from primus_studio.theme import Mode
+from primus_studio.widgets.headline_view import origin_words
 from primus_studio.window.about import show_about
 from primus_studio.window.banner import Banner, Offer
 from primus_studio.window.docks import arrange, make_docks, name_titles
@@ -175,7 +176,9 @@ class MainWindow(QMainWindow):
         words = {
             Status.EMPTY: "No study",
             Status.BUSY: "Projecting…",
-            Status.DONE: f"Projected in {seconds_text(state.seconds)} · simulated",
+            Status.DONE: f"Projected in {seconds_text(state.seconds)}" + (
+                f" · {origin_words(state.projection)}" if state.projection is not None else ""
+            ),
             Status.ILLEGAL: "Illegal recipe",
             Status.FAILED: state.message,
         }
@@ -371,6 +374,7 @@ class MainWindow(QMainWindow):
         self._document.close()
         self._context.engine.shutdown()
         self._context.aside.shutdown()
+        self._context.benchmark.shutdown()
         self._asks = False
         self.close()
 
@@ -384,6 +388,7 @@ class MainWindow(QMainWindow):
             self._settings.layout = bytes(self.saveState(LAYOUT_VERSION).data())
             self._context.engine.shutdown()
             self._context.aside.shutdown()
+            self._context.benchmark.shutdown()
         for dock in self.docks.values():
             dock.hide()  # a floating one would outlive the window
         event.accept()
