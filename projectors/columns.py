@@ -92,6 +92,8 @@ class Columns:
     grad_reduce_dtype: FloatFormat
     vocabulary_multiple: int = VOCABULARY_MULTIPLE
     framework: FrameworkProfile = DEFAULT_FRAMEWORK
+    contention: bool = False
+    communication_share: float = 0.0  # part of the compute units that communication takes from what it hides behind
 
     @property
     def dp(self) -> Quantity:
@@ -157,12 +159,15 @@ class Columns:
 def columns_of(recipe: Recipe, cluster: ClusterSpec, framework: FrameworkProfile = DEFAULT_FRAMEWORK) -> Columns:
     """The columns of one recipe: scalars. Legality is not checked here."""
     shared = {name: getattr(recipe, name) for name in _SHARED_FIELDS}
+    units = cluster.hardware.compute_units
     return Columns(
         gpus=cluster.gpus,
         sequence_parallel=recipe.uses_sequence_parallel,
         shard_group=recipe.shard_group or cluster.gpus_per_node,
         modules_recomputed=recipe.modules_recomputed,
         framework=framework,
+        contention=cluster.contention,
+        communication_share=min(framework.communication_units / units, 1.0) if cluster.contention else 0.0,
         **shared,
     )
 

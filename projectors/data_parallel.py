@@ -24,10 +24,15 @@ class RankWork:
     backward: float         # seconds of one microbatch' backward passes, all chunks, weight gradients included
     starts: float           # when its first pass starts
     ends: float             # when its last pass ends
+    forward_traffic: float = 0.0   # of `forward`, seconds in which other collectives fill the links that replicas need
+    backward_traffic: float = 0.0
 
 
 def exposed_data_parallel(work: list[RankWork], machine: Machine, columns: Columns, makespan: float) -> float:
     """Seconds that a step takes beyond its makespan because of gradient reduction and parameter gathering.
+
+    A link carries what it carries once: while other collectives fill the outermost tier that replicas are apart, reduction and
+    gathering wait, which takes as long as sharing it fairly does (`ClusterSpec.contention` turns it off).
 
     A rank that ends early reduces while others still work, and one that starts late gathers before; the last to be done
     and the last to begin count.
@@ -46,9 +51,9 @@ def _rank_exposed(rank: RankWork, machine: Machine, columns: Columns) -> tuple[f
     parameters = rank.dense + rank.expert
     gather, reduce = reduction_seconds(rank.dense, rank.expert, machine, columns)
     if columns.overlap_param_gather:
-        gather = bucketed_exposed(gather, parameters, replicas, rank.forward)
+        gather = bucketed_exposed(gather, parameters, replicas, rank.forward - rank.forward_traffic, columns)
     if columns.overlap_grad_reduce:
-        reduce = bucketed_exposed(reduce, parameters, replicas, rank.backward)
+        reduce = bucketed_exposed(reduce, parameters, replicas, rank.backward - rank.backward_traffic, columns)
     if columns.sharding is Sharding.ZERO2:  # sharded gradients cannot wait for the last microbatch
         reduce = reduce * float(columns.microbatches)
     return gather, reduce

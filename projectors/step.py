@@ -24,7 +24,8 @@ from projectors.pipeline.timeline import PassKind, Timeline
 from projectors.results import AuditEntry, CommunicationRow, ExposedCommunication, OperatorTime, StepBreakdown, Throughput
 from projectors.stage_times import KINDS_OF_SECONDS, StageTimes, operator_times, stage_times
 from projectors.stages import StagePlan
-from projectors.traffic import communication_rows
+from projectors.stragglers import slowest_excess
+from projectors.traffic import communication_rows, traffic_beside_replicas
 from projectors.workload.model import ModelPart
 from projectors.workload.parameters import forward_flops_per_sequence
 
@@ -77,6 +78,7 @@ def project_step(
     step = _breakdown(spent, times, timeline, seconds, unhindered, machine, columns, plan)
     if measured is not None:
         step = replace(step, optimizer=step.optimizer * measured.optimizer_factor)
+    step = replace(step, other=step.other + slowest_excess(cluster.nodes, cluster.node_spread) * (step.seconds - step.other))
     throughput = _throughput(card, cluster, columns, step.seconds)
     communication = communication_rows(
         busiest, step.exposed, paired, plan, machine, columns, cluster.gpus_per_node, boundary_bytes(card, columns)
@@ -182,7 +184,7 @@ def _breakdown(
     seconds = dict(zip(KINDS_OF_SECONDS, spent.tolist(), strict=True))
     exposed_pp = max(pipeline - unhindered, 0.0)
     idle = max(pipeline - exposed_pp - float(spent.sum()), 0.0) if plan.ranks > 1 else 0.0
-    work = _work(times, timeline, plan, columns)
+    work = _work(times, timeline, plan, machine, columns)
     matrices = np.array([newton_schulz_flops(part.model.operators) for part in times.parts if part.model.is_layer])
     flops, elements = (plan.layer_counts @ matrices).T
     return StepBreakdown(
@@ -201,11 +203,12 @@ def _breakdown(
     )
 
 
-def _work(times: StageTimes, timeline: Timeline, plan: StagePlan, columns: Columns) -> list[RankWork]:
+def _work(times: StageTimes, timeline: Timeline, plan: StagePlan, machine: Machine, columns: Columns) -> list[RankWork]:
     starts, ends = rank_windows(timeline)
     if columns.post_validation:  # every rank's step begins with its own first pass
         starts, ends = np.zeros_like(starts), ends - starts
     forward, backward, weight = times.seconds
+    traffic = [traffic_beside_replicas(stages, times, machine, columns) for stages in plan.stages_of]
     return [
         RankWork(
             dense=float(times.dense[stages].sum()),
@@ -214,6 +217,8 @@ def _work(times: StageTimes, timeline: Timeline, plan: StagePlan, columns: Colum
             backward=float(backward[stages].sum() + weight[stages].sum()),
             starts=float(starts[rank]),
             ends=float(ends[rank]),
+            forward_traffic=traffic[rank][0],
+            backward_traffic=traffic[rank][1],
         )
         for rank, stages in enumerate(plan.stages_of)
     ]

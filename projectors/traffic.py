@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from projectors.columns import Columns
 from projectors.communication.collectives import alternatives, bus_bandwidth, fastest
-from projectors.communication.groups import Group, level_between, members, sharing, spread
+from projectors.communication.groups import Group, level_between, members, outermost, sharing, spread
 from projectors.compute.layer import Machine, sharded_bytes
 from projectors.data_parallel import transfers
 from projectors.inputs.recipe import Recompute, Sharding
@@ -60,6 +63,27 @@ def communication_rows(
         _row(call, count, users, algorithm, seconds, _share(call.part, exposed, totals), machine, gpus_per_node)
         for call, count, users, algorithm, seconds in priced
     )
+
+
+def traffic_beside_replicas(
+    stages: NDArray[np.int64], times: StageTimes, machine: Machine, columns: Columns
+) -> tuple[float, float]:
+    """Seconds of one microbatch' forward and backward passes over these virtual stages in which collectives of layers fill the
+    outermost tier that data-parallel replicas are apart; 0 without contention. Sends between stages are not counted."""
+    if not columns.contention:
+        return 0.0, 0.0
+    link = outermost(machine.groups[Axis.DP])
+    sharers = {axis for axis in Axis if link >= 0 and outermost(machine.groups[axis]) == link}
+    counts = times.counts[stages].sum(axis=0).tolist()
+    forward = backward = 0.0
+    for part, count in zip(times.parts, counts, strict=True):
+        for row in part.seconds.rows if count and sharers else ():
+            for each in row.operator.collectives:
+                if each.axis in sharers:
+                    seconds = count * float(machine.seconds(each.kind, each.axis, each.nbytes))
+                    forward += each.forward * seconds
+                    backward += (each.backward + each.forward * row.recomputed) * seconds
+    return forward, backward
 
 
 def _share(part: str, exposed: ExposedCommunication, totals: dict[str, float]) -> float:

@@ -185,6 +185,11 @@ def sharing(ranks: Sequence[int], domain: int) -> int:
     return bisect_left(ranks, end)
 
 
+def outermost(group: Group) -> int:
+    """Number of the outermost tier that a group of one recipe crosses; -1 for a group of one."""
+    return max((number for number, fanout in enumerate(group.fanouts) if fanout > 1), default=-1)
+
+
 def level_between(network: Network, first: int, second: int) -> Level:
     """The innermost tier that holds both ranks."""
     inner = (level for level in network.levels[:-1] if first // level.domain == second // level.domain)

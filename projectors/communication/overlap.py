@@ -1,4 +1,9 @@
-"""What overlap hides of a collective and what stays exposed, in seconds. Nothing hides behind more compute than there is."""
+"""What overlap hides of a collective and what stays exposed, in seconds. Nothing hides behind more compute than there is.
+
+Kernels of collectives run on compute units that the compute beside them then lacks: a hidden second costs
+`communication_share` of a second (`ClusterSpec.contention` turns it off). That loss counts as exposed. Where the hidden part is
+a measured ceiling (dispatchers, FSDP2) the loss is in it already.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +39,13 @@ def tensor_parallel_exposed(communication: Quantity, gemm: Quantity, columns: Co
     """
     if not columns.tp_overlap:
         return communication
-    return communication - at_most(communication * (columns.tp - 1) / columns.tp, gemm)
+    hidden = at_most(communication * (columns.tp - 1) / columns.tp, gemm)
+    return communication - hidden * (1 - columns.communication_share)
 
 
-def ring_exposed(communication: Quantity, attention: Quantity) -> Quantity:
+def ring_exposed(communication: Quantity, attention: Quantity, columns: Columns) -> Quantity:
     """Context-parallel blocks travel while attention works on the blocks that are there (arXiv:2310.01889)."""
-    return at_least(communication - attention, 0.0)
+    return communication - at_most(communication, attention) * (1 - columns.communication_share)
 
 
 def expert_exchange_exposed(communication: Quantity, compute: Quantity, columns: Columns) -> Quantity:
@@ -49,10 +55,11 @@ def expert_exchange_exposed(communication: Quantity, compute: Quantity, columns:
     leaves the first and last microbatch of a rank without a partner, so at most (m - 1) / m hides (arXiv:2412.19437, 3.2).
     Where the pipeline schedule pairs the passes, these are the seconds of a pass that has a partner, which hides all.
     """
-    hidden: Quantity = DISPATCH_HIDDEN[columns.moe_dispatch]
+    hidden = at_most(DISPATCH_HIDDEN[columns.moe_dispatch] * communication, compute)
     if columns.moe_overlap:
-        hidden = at_least(1.0 if columns.pairs_passes else 1 - 1 / columns.microbatches, hidden)
-    return communication - at_most(hidden * communication, compute)
+        paired = 1.0 if columns.pairs_passes else 1 - 1 / columns.microbatches
+        hidden = at_least(at_most(paired * communication, compute) * (1 - columns.communication_share), hidden)
+    return communication - hidden
 
 
 def sharded_forward_exposed(gather: Quantity, compute: Quantity) -> Quantity:
@@ -65,11 +72,12 @@ def sharded_backward_exposed(gather: Quantity, scatter: Quantity, compute: Quant
     return gather + scatter - at_most(GATHER_BACKWARD_HIDDEN * gather + SCATTER_HIDDEN * scatter, compute)
 
 
-def bucketed_exposed(communication: float, parameters: float, replicas: float, window: float) -> float:
-    """Bucketed reduction (or gather) of a rank's parameters behind a pass of `window` seconds.
+def bucketed_exposed(communication: float, parameters: float, replicas: float, window: float, columns: Columns) -> float:
+    """Bucketed reduction (or gather) of a rank's parameters behind a pass of `window` seconds, those that leave its links idle.
 
     Buckets go out as they fill; the last one (for a gather: the first) has nothing left to hide behind.
     """
     bucket = max(BUCKET_PARAMETERS, BUCKET_PARAMETERS_PER_RANK * replicas)
     last = communication * min(1.0, bucket / parameters) if parameters > 0 else 0.0
-    return max(last, communication - window)
+    exposed = max(last, communication - max(window, 0.0))
+    return exposed + (communication - exposed) * columns.communication_share

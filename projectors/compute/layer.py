@@ -125,7 +125,7 @@ def part_seconds(operators: tuple[Operator, ...], machine: Machine, columns: Col
             both_gradients = seconds.input_gradient + seconds.weight_gradient
             for direction, window in enumerate((seconds.forward, both_gradients)):
                 tensor = tensor_parallel_exposed(raw_tp[direction], window if operator.gemm is not None else 0.0, columns)
-                ring = ring_exposed(raw_cp[direction], window)
+                ring = ring_exposed(raw_cp[direction], window, columns)
                 exposed[direction] = tensor + ring + raw_exchange[direction] + raw_expert[direction]
                 for into in (0, 1) if again and direction == 0 else (direction,):
                     tp[into], cp[into] = tp[into] + tensor, cp[into] + ring

@@ -79,6 +79,19 @@ class ClusterSpec(Frozen):
     algorithms: Algorithms = quantity(
         Algorithms.LIBRARY, says="Algorithms of collectives: those of the vendor's library, or every published one", advanced=True
     )
+    contention: bool = quantity(
+        True,
+        says="Traffic on one link shares it, and communication takes compute units from what it hides behind; false = neither",
+        advanced=True,
+    )
+    node_spread: float = quantity(
+        0.0,
+        says="Standard deviation of the nodes' speed over its mean: a step waits for the slowest node; 0 = all alike, "
+        "or in the calibration already",
+        least=0,
+        most=0.5,
+        advanced=True,
+    )
     price_per_gpu_hour: float | None = quantity(
         None, says="Price of one accelerator for an hour", unit="per GPU·h", least=0, most=1e6
     )

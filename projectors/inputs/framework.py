@@ -1,6 +1,7 @@
 """The training framework: what it takes beside model state, and what its kernels keep. Fitted per framework, never per case.
 
-The defaults are Megatron-Core's; `profiles/frameworks` states where each figure comes from.
+The defaults are Megatron-Core's; `profiles/frameworks` states where each figure comes from. `communication_units`: 20 of the 132
+SMs of an H800 (DeepSeek-V3, arXiv:2412.19437, 3.2.2 and 3.5.1); NCCL and RCCL take one per channel, of the same order.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ class FrameworkProfile(Frozen):
         None, says="Allocator slack over allocated bytes; null = the hardware's", least=0, most=1
     )
     cuda_graphs: bool = quantity(False, says="Layers are launched as graphs, so that the host issues no single kernels")
+    communication_units: int = quantity(
+        20, says="Compute units that communication kernels take while they run beside compute", least=0, most=10_000
+    )
     notes: tuple[str, ...] = Field(default=(), description="Remarks")
     sources: dict[str, str] = Field(default_factory=dict, description="Field name -> where its figure comes from")
 

@@ -112,7 +112,8 @@ def test_gradients_are_the_models_own_parameters() -> None:
 def test_overlap_hides_data_parallel_communication_up_to_the_last_bucket() -> None:
     hidden, bare = exposed_dp(overlap_grad_reduce=True, overlap_param_gather=True), exposed_dp()
     buckets = model_parameters(LLAMA_8B).total / 40e6
-    assert hidden == pytest.approx(bare / buckets, rel=0.05)
+    lost = (bare - bare / buckets) * 20 / 132  # SMs of an H100 that collectives take while they are hidden
+    assert hidden == pytest.approx(bare / buckets + lost, rel=0.05)
 
 
 def test_bf16_gradients_take_half_the_bytes() -> None:
