@@ -76,7 +76,7 @@ class Columns:
     modules_recomputed: tuple[RecomputeModule, ...]
     schedule: Schedule
     microbatch_group_size: int | None
-    max_in_flight: int | None
+    max_in_flight: int | tuple[int, ...] | None     # of every pipeline rank, or of each
     overlap_p2p: bool
     post_validation: bool
     stage_layers: tuple[int, ...] | None

@@ -77,26 +77,27 @@ def _schedules(card: ModelCard, cluster: ClusterSpec, recipe: Recipe, columns: C
 
 
 def _limits(card: ModelCard, cluster: ClusterSpec, columns: Columns, memory_margin: float) -> list[Columns]:
-    """The recipe under each limit on microbatches in flight that it leaves open: those of `AUTOMATIC_LIMITS` that fit, and the
-    largest that fits; 1 where none does. The least first, so that of equally fast ones the smallest counts."""
+    """The recipe under each limit on microbatches in flight that it leaves open: those of `AUTOMATIC_LIMITS`, on each rank as far
+    as its memory allows, but 1 at least. The least first, so that of equally fast ones the smallest counts."""
     if columns.schedule is not Schedule.ZB_AUTO or columns.max_in_flight is not None:
         return [columns]
     plan = stage_plan(card, columns)
     model = model_parts(card, plan.kinds, columns)
 
-    def at(limit: int) -> MemoryBreakdown:
+    def at(limit: int | tuple[int, ...]) -> MemoryBreakdown:
         return memory_breakdown(card, cluster.hardware, replace(columns, max_in_flight=limit), plan, model, memory_margin)
 
     most = min(int(columns.microbatches), AUTOMATIC_LIMITS[-1] * plan.ranks)
     one, two = at(1), at(2)
-    room = most
-    for first, second in zip(one.ranks, two.ranks, strict=True):  # memory rises evenly with the limit
-        if second.total > first.total:
-            room = min(room, 1 + (one.budget_bytes - first.total) // (second.total - first.total))
-    if room > 1 and not at(room).feasible:
-        room -= 1  # bytes are rounded up
-    limits = {min(times * plan.ranks, room) for times in AUTOMATIC_LIMITS}
-    return [replace(columns, max_in_flight=max(limit, 1)) for limit in sorted(limits)]
+    rises = [second.total - first.total for first, second in zip(one.ranks, two.ranks, strict=True)]  # evenly with the limit
+    room = [
+        min(max(1 + (one.budget_bytes - rank.total) // rise, 1), most) if rise else most
+        for rank, rise in zip(one.ranks, rises, strict=True)
+    ]
+    whole = at(tuple(room))  # bytes are rounded up, which may take the last one
+    room = [max(each - (rank.total > one.budget_bytes), 1) for each, rank in zip(room, whole.ranks, strict=True)]
+    limits = {tuple(min(times * plan.ranks, each) for each in room) for times in AUTOMATIC_LIMITS}
+    return [replace(columns, max_in_flight=limit) for limit in sorted(limits)]
 
 
 def _with_schedule(

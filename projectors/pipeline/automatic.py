@@ -71,26 +71,29 @@ def automatic(
     weight: ArrayLike,
     send: ArrayLike,
     *,
-    limit: int,
+    limit: int | Sequence[int],
     barrier: bool = True,
 ) -> Order:
-    """The order for these times that holds at most `limit` activations on any rank until their weight gradients are done.
+    """The order for these times that holds at most `limit` activations on a rank until their weight gradients are done; one
+    number for all ranks, or one for each.
 
     forward, backward, weight : [ranks] seconds of one microbatch; send : [ranks - 1] seconds. What is kept short: with
     `barrier` the makespan, else the longest time from a rank's first pass to its last (post-validation, same paper, section 4).
     Raises ValueError where `limit` is below 1.
     """
-    if limit < 1:
-        raise ValueError(f"{Schedule.ZB_AUTO.value} needs room for 1 activation or more, found {limit}")
+    limits = [limit] * ranks if isinstance(limit, int) else list(limit)
+    if min(limits) < 1:
+        raise ValueError(f"{Schedule.ZB_AUTO.value} needs room for 1 activation or more, found {min(limits)}")
     times = np.array([forward, backward, weight], dtype=np.float64)
     sends = np.append(np.asarray(send, dtype=np.float64), 0.0)
-    return _order(ranks, microbatches, times.tobytes(), sends.tobytes(), min(limit, microbatches), barrier)
+    limits = [min(each, microbatches) for each in limits]
+    return _order(ranks, microbatches, times.tobytes(), sends.tobytes(), tuple(limits), barrier)
 
 
 @lru_cache(maxsize=64)
-def _order(ranks: int, microbatches: int, times: bytes, sends: bytes, limit: int, barrier: bool) -> Order:
+def _order(ranks: int, microbatches: int, times: bytes, sends: bytes, limits: tuple[int, ...], barrier: bool) -> Order:
     seconds = np.frombuffer(times).reshape(3, ranks).T.ravel().tolist()
-    pipeline = Pipeline(ranks, microbatches, seconds, np.frombuffer(sends).tolist(), limit, barrier)
+    pipeline = Pipeline(ranks, microbatches, seconds, np.frombuffer(sends).tolist(), limits, barrier)
     found = sorted(pipeline.variants(), key=lambda pair: pair[0])
     if 3 * ranks * microbatches <= SMALL:
         distinct: list[list[Kinds]] = []
@@ -107,9 +110,9 @@ class Pipeline:
     """One problem: what the variants and their improvement share."""
 
     def __init__(
-        self, ranks: int, microbatches: int, seconds: Sequence[float], send: Sequence[float], limit: int, barrier: bool
+        self, ranks: int, microbatches: int, seconds: Sequence[float], send: Sequence[float], limits: Sequence[int], barrier: bool
     ) -> None:
-        self.ranks, self.microbatches, self.limit, self.barrier = ranks, microbatches, limit, barrier
+        self.ranks, self.microbatches, self.limits, self.barrier = ranks, microbatches, limits, barrier
         self.seconds, self.send = seconds, send
         self.tries = EFFORT // (3 * ranks * microbatches)
 
@@ -122,7 +125,7 @@ class Pipeline:
         for bound, overrun, free_first, forward_first in rules:
             yield self._greedy(kernel, bound, overrun, free_first, forward_first)
         for handcrafted in (1, 2, 3):
-            if min(handcrafted * (p - 1) + 1, m) <= self.limit:
+            if min(handcrafted * (p - 1) + 1, m) <= min(self.limits):
                 every = [zero_bubble(rank, p, m, handcrafted) for rank in range(p)]
                 kinds = [[KIND[PassKind(each & ((1 << KIND_BITS) - 1))] for each in of_rank] for of_rank in every]
                 yield self.cost(kinds), kinds
@@ -131,13 +134,13 @@ class Pipeline:
         self, kernel: Callable[..., int] | None, bound: Kinds, overrun: float, free_first: bool, forward_first: bool
     ) -> tuple[Cost, list[Kinds]]:
         p, m = self.ranks, self.microbatches
-        given: list[Any] = [self.seconds, self.send, bound]
+        given: list[Any] = [self.seconds, self.send, self.limits, bound]
         clock, first = [0.0] * p, [NEVER] * p
         scratch: list[Any] = [clock, first, [0] * (3 * p), [NEVER] * (2 * p * m), [-1] * p, [0.0] * p, [0] * (3 * p * m)]
         if kernel is not None:
             given, scratch = [np.array(each) for each in given], [np.array(each) for each in scratch]
-        seconds, send, ahead = given
-        (kernel or build)(p, m, seconds, send, self.limit, ahead, overrun, free_first, forward_first, *scratch)
+        seconds, send, limits, ahead = given
+        (kernel or build)(p, m, seconds, send, limits, ahead, overrun, free_first, forward_first, *scratch)
         clock, first, flat = (list(map(float, scratch[0])), list(map(float, scratch[1])), scratch[-1])
         kinds = flat if isinstance(flat, list) else flat.tolist()
         return self._cost(clock, first), [kinds[3 * m * rank : 3 * m * (rank + 1)] for rank in range(p)]
@@ -182,12 +185,12 @@ class Pipeline:
                 clock[rank], at[rank] = now, here
         return self._cost(clock, first) if sum(at) == 3 * m * p else (NEVER, NEVER)
 
-    def _fits(self, kinds: Kinds) -> bool:
-        """Whether a rank's passes come in a possible order and within the limit."""
+    def _fits(self, kinds: Kinds, limit: int) -> bool:
+        """Whether a rank's passes come in a possible order and within its limit."""
         done = [0, 0, 0]
         for kind in kinds:
             done[kind] += 1
-            if done[WEIGHT] > done[BACKWARD] or done[BACKWARD] > done[FORWARD] or done[FORWARD] - done[WEIGHT] > self.limit:
+            if done[WEIGHT] > done[BACKWARD] or done[BACKWARD] > done[FORWARD] or done[FORWARD] - done[WEIGHT] > limit:
                 return False
         return True
 
@@ -198,7 +201,7 @@ class Pipeline:
         while shortened and self.tries > 0:
             shortened = False
             for rank, position, step in product(range(self.ranks), range(3 * self.microbatches), (-1, 1)):
-                for moved in self._moves(present[rank], position, step):
+                for moved in self._moves(present[rank], position, step, self.limits[rank]):
                     kept, present[rank] = present[rank], moved
                     found = self.cost(present)
                     self.tries -= 1
@@ -217,7 +220,8 @@ class Pipeline:
             trial = [list(of_rank) for of_rank in kinds]
             for _ in range(MOVES):
                 rank = chance.randrange(self.ranks)
-                moves = list(self._moves(trial[rank], chance.randrange(3 * self.microbatches), chance.choice((-1, 1))))
+                position, step = chance.randrange(3 * self.microbatches), chance.choice((-1, 1))
+                moves = list(self._moves(trial[rank], position, step, self.limits[rank]))
                 if moves:
                     trial[rank] = chance.choice(moves)
             found, improved = self.improved(trial)
@@ -225,13 +229,13 @@ class Pipeline:
                 best, kinds = found, improved
         return best, kinds
 
-    def _moves(self, kinds: Kinds, position: int, step: int) -> Iterator[Kinds]:
+    def _moves(self, kinds: Kinds, position: int, step: int, limit: int) -> Iterator[Kinds]:
         """A rank's passes with one of them moved further and further, up to the next of its kind or to what forbids it."""
         kind, to = kinds[position], position + step
         while 0 <= to < len(kinds) and kinds[to] != kind:
             moved = kinds.copy()
             moved.insert(to, moved.pop(position))
-            if not self._fits(moved):
+            if not self._fits(moved, limit):
                 return
             yield moved
             to += step

@@ -15,7 +15,7 @@ def build(  # noqa: C901 - one function, which numba compiles as it stands
     microbatches: int,
     seconds: Any,
     send: Any,
-    limit: int,
+    limits: Any,
     ahead: Any,
     overrun: float,
     free_first: bool,
@@ -31,9 +31,9 @@ def build(  # noqa: C901 - one function, which numba compiles as it stands
     """Fill `kinds` [ranks * 3 m] with FORWARD, BACKWARD, WEIGHT in the order in which each rank runs them; greedily in time.
 
     A rank with nothing to do until its next input comes computes a weight gradient, if at most `overrun` of it reaches
-    beyond that moment. A forward needs fewer than `limit` activations on the rank and fewer than `ahead[rank]` microbatches
-    between its forward and its backward passes. `free_first`: a rank full of activations computes a weight gradient before
-    anything else. `forward_first`: of a forward and a backward that could start together, the forward.
+    beyond that moment. A forward needs fewer than `limits[rank]` activations on the rank and fewer than `ahead[rank]`
+    microbatches between its forward and its backward passes. `free_first`: a rank full of activations computes a weight
+    gradient before anything else. `forward_first`: of a forward and a backward that could start together, the forward.
 
     `seconds` [3 ranks]: forward, input gradient, weight gradient of each rank; `send` [ranks]: seconds from rank r to r + 1.
     Scratch: `clock` [ranks] 0, becomes when each rank is done; `first` [ranks] NEVER, becomes when it started; `made` [3 ranks]
@@ -54,7 +54,7 @@ def build(  # noqa: C901 - one function, which numba compiles as it stands
                 now = clock[rank]
                 forward_at = NEVER
                 backward_at = NEVER
-                full = forwards - weights >= limit
+                full = forwards - weights >= limits[rank]
                 if forwards < microbatches and not full and forwards - backwards < ahead[rank]:
                     forward_at = 0.0 if rank == 0 else ready[(rank - 1) * microbatches + forwards] + send[rank - 1]
                     forward_at = max(forward_at, now)

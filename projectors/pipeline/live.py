@@ -35,7 +35,7 @@ def live_chunks(
     microbatches: int,
     group: int | None = None,
     *,
-    limit: int | None = None,
+    limit: int | tuple[int, ...] | None = None,
     paired: bool = False,
     freed_by: PassKind = PassKind.WEIGHT_GRADIENT,
 ) -> tuple[Counts, ...]:
@@ -43,13 +43,14 @@ def live_chunks(
 
     An activation lives from the start of its forward until its weight gradient (or fused backward) has ended; with
     `freed_by` INPUT_GRADIENT, until its input gradient has. The most bytes that a rank holds is the largest of these rows
-    times the bytes of its chunks. `limit`: activations that zb-auto may hold, all of which count as held; 1, with which it can
-    still run, where None. `paired`: passes of the interleaved schedule run in blocks.
+    times the bytes of its chunks. `limit`: activations that zb-auto may hold, on every rank or on each, all of which count as
+    held; 1, with which it can still run, where None. `paired`: passes of the interleaved schedule run in blocks.
     """
     if schedule is Schedule.GPIPE:
-        return _alike(ranks, microbatches)
+        return _stated((microbatches,) * ranks)
     if schedule is Schedule.ZB_AUTO:
-        return _alike(ranks, min(microbatches, limit or 1))
+        limits = limit if isinstance(limit, tuple) else (limit or 1,) * ranks
+        return _stated(tuple(min(microbatches, each) for each in limits))
     unit = group or ranks
     enough = SATURATION[schedule] * unit + microbatches % unit * (schedule is Schedule.INTERLEAVED)
     return _live(schedule, ranks, chunks, min(microbatches, enough), group, freed_by, paired)
@@ -64,9 +65,9 @@ def peak_in_flight(
 
 
 @lru_cache(maxsize=4096)
-def _alike(ranks: int, microbatches: int) -> tuple[Counts, ...]:
-    """Every rank holds as many: all microbatches in GPipe, which ends no backward before the last forward."""
-    return (_fixed(np.array([[microbatches]], dtype=np.int64)),) * ranks
+def _stated(microbatches: tuple[int, ...]) -> tuple[Counts, ...]:
+    """As many on each rank as stated: all microbatches in GPipe, which ends no backward before the last forward."""
+    return tuple(_fixed(np.array([[each]], dtype=np.int64)) for each in microbatches)
 
 
 @lru_cache(maxsize=4096)

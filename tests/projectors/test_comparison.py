@@ -97,14 +97,18 @@ def test_auto_takes_the_smallest_where_nothing_fits() -> None:
     assert chosen.memory.peak_bytes == min(row.peak_bytes for row in rows if row.peak_bytes is not None)
 
 
-def test_zb_auto_holds_as_many_microbatches_as_fit_and_no_more() -> None:
-    """With 3.5 microbatches of room a handcrafted schedule that needs 4 does not fit, the automatic one does."""
-    tight = {row.schedule: row for row in compare_study(llama(pp=4, vpp=1, tp=4, cp=1, gbs=128))}
-    auto, handcrafted = tight[Schedule.ZB_AUTO], tight[Schedule.ZB_H1]
-    assert not handcrafted.fits
-    assert auto.fits
-    assert auto.in_flight is not None
-    assert handcrafted.in_flight is not None
-    assert 1 <= auto.in_flight < handcrafted.in_flight
-    limit = int(auto.in_flight) + 1
-    assert not project_study(llama(pp=4, vpp=1, tp=4, cp=1, gbs=128, schedule="zb-auto", max_in_flight=limit)).feasible
+def test_zb_auto_holds_as_many_microbatches_as_fit_on_each_rank_and_no_more() -> None:
+    """Where ZB-H1, which holds 4 on every rank, does not fit on all of them."""
+    recipe = {"pp": 4, "vpp": 1, "tp": 4, "cp": 1, "gbs": 128}
+    rows = {row.schedule: row for row in compare_study(llama(**recipe))}
+    assert not rows[Schedule.ZB_H1].fits
+    assert rows[Schedule.ZB_AUTO].fits
+    chosen = project_study(llama(**recipe, schedule="zb-auto")).memory
+    assert chosen is not None
+    held = [int(rank.in_flight) for rank in chosen.ranks]
+    assert 1 <= min(held) < 4
+    for rank, number in zip(chosen.ranks, held, strict=True):
+        more = project_study(llama(**recipe, schedule="zb-auto", max_in_flight=number + 1)).memory
+        assert more is not None
+        assert rank.total <= chosen.budget_bytes
+        assert number in (4, 8, 12) or more.ranks[rank.rank].total > chosen.budget_bytes
