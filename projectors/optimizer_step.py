@@ -11,7 +11,7 @@ from projectors.memory.state import FP8_CASTS_PER_WEIGHT, shard_sizes, state_byt
 from projectors.workload.operators import CollectiveKind, Operator
 from projectors.workload.parts import FP32_BYTES
 
-GRADIENT_PASSES = 4
+NORM_PASSES, CLIP_PASSES, UPDATE_PASSES = 1, 2, 1
 """HBM passes over the gradients: read for the norm, read and written to be clipped, read by the update (Megatron-Core
 `clip_grads`; fused multi-tensor kernels stream at the device's streaming rate, so no efficiency of their own)."""
 
@@ -23,10 +23,10 @@ NEWTON_SCHULZ_STEPS = 5
 """Iterations that orthogonalise a Muon update (Kimi-K2, arXiv:2507.20534)."""
 
 
-def optimizer_seconds(
+def optimizer_parts(
     dense: float, expert: float, newton_schulz: float, matrices: float, machine: Machine, columns: Columns
-) -> float:
-    """Seconds of one step.
+) -> tuple[tuple[str, float], ...]:
+    """(label, seconds) of what one step consists of.
 
     `dense`, `expert`: parameters on the GPU before data parallelism shards them; `newton_schulz`: FLOPs of one iteration
     over all its layer matrices, `matrices`: their elements.
@@ -37,16 +37,23 @@ def optimizer_seconds(
     weight = columns.weight_bytes if each.master else 2 * each.weight  # without a master copy the weight itself is read too
     state = weight + 2 * (each.master + each.matrix_moments)
     offloaded = float(columns.offload_optimizer)
-    moved = local * (GRADIENT_PASSES * each.gradient + state * (1 - offloaded))
-    on_host = local * offloaded * (state + each.gradient)
-    seconds = moved / device.bytes_per_s + on_host / HOST_LINK_BYTES_PER_S
+    gradients = local * each.gradient / device.bytes_per_s
+    everyone = spread(machine.network, columns.gpus, 1)
+    agreed = float(collective_seconds(CollectiveKind.ALL_REDUCE, FP32_BYTES, everyone, machine.network))
+    parts = [
+        ("Gradient norm", NORM_PASSES * gradients + agreed),
+        ("Gradient clipping", CLIP_PASSES * gradients),
+        ("Update", UPDATE_PASSES * gradients + local * state * (1 - offloaded) / device.bytes_per_s),
+    ]
+    if offloaded:
+        parts.append(("State on the host", local * offloaded * (state + each.gradient) / HOST_LINK_BYTES_PER_S))
     if columns.fp8:
-        seconds += matrices * (columns.weight_bytes + FP8_CASTS_PER_WEIGHT) / device.bytes_per_s
+        parts.append(("fp8 weight casts", matrices * (columns.weight_bytes + FP8_CASTS_PER_WEIGHT) / device.bytes_per_s))
     if columns.optimizer is Optimizer.MUON:
         shards = local / (dense + expert) if dense + expert else 1.0
-        seconds += NEWTON_SCHULZ_STEPS * newton_schulz * shards / device.plain_units.flops_per_s
-    everyone = spread(machine.network, columns.gpus, 1)
-    return seconds + float(collective_seconds(CollectiveKind.ALL_REDUCE, FP32_BYTES, everyone, machine.network))
+        products = NEWTON_SCHULZ_STEPS * newton_schulz * shards / device.plain_units.flops_per_s
+        parts.append(("Orthogonalization", products))
+    return tuple(parts)
 
 
 def newton_schulz_flops(operators: tuple[Operator, ...]) -> tuple[float, float]:

@@ -112,6 +112,15 @@ class ExposedCommunication:
 
 
 @dataclass(frozen=True, slots=True)
+class StepDetail:
+    """What a part of the step consists of; the details of a part add up to it."""
+
+    part: str  # key of StepBreakdown.parts()
+    label: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class StepBreakdown:
     """Where the time of one optimizer step goes, in seconds, on the pipeline rank that is busy longest.
 
@@ -124,6 +133,7 @@ class StepBreakdown:
     optimizer: float
     other: float
     exposed: ExposedCommunication = field(default_factory=ExposedCommunication)
+    details: tuple[StepDetail, ...] = ()  # of compute, bubble, optimizer and other
 
     @property
     def seconds(self) -> float:

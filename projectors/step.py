@@ -18,10 +18,18 @@ from projectors.data_parallel import RankWork, exposed_data_parallel
 from projectors.inputs.cluster import ClusterSpec
 from projectors.inputs.model_card import ModelCard
 from projectors.inputs.recipe import Schedule
-from projectors.optimizer_step import newton_schulz_flops, optimizer_seconds
+from projectors.optimizer_step import newton_schulz_flops, optimizer_parts
 from projectors.pipeline import Order, PassParts, automatic, blocking, busy_seconds, order, rank_windows, simulate, stage_span
 from projectors.pipeline.timeline import PassKind, Timeline
-from projectors.results import AuditEntry, CommunicationRow, ExposedCommunication, OperatorTime, StepBreakdown, Throughput
+from projectors.results import (
+    AuditEntry,
+    CommunicationRow,
+    ExposedCommunication,
+    OperatorTime,
+    StepBreakdown,
+    StepDetail,
+    Throughput,
+)
 from projectors.stage_times import KINDS_OF_SECONDS, StageTimes, operator_times, stage_times
 from projectors.stages import StagePlan
 from projectors.stragglers import slowest_excess
@@ -30,6 +38,8 @@ from projectors.workload.model import ModelPart
 from projectors.workload.parameters import forward_flops_per_sequence
 
 Floats = NDArray[np.float64]
+
+SLOWEST = "Waiting for the slowest node"
 
 TRAINING_PASSES = 3
 """Forward passes that a training step's model FLOPs amount to: backward does every product twice (arXiv:2204.02311)."""
@@ -77,14 +87,44 @@ def project_step(
     spent = _spent(passes, times, paired, busiest)
     step = _breakdown(spent, times, timeline, seconds, unhindered, machine, columns, plan)
     if measured is not None:
-        step = replace(step, optimizer=step.optimizer * measured.optimizer_factor)
-    step = replace(step, other=step.other + slowest_excess(cluster.nodes, cluster.node_spread) * (step.seconds - step.other))
+        step = _with_optimizer(step, measured.optimizer_factor)
+    waiting = slowest_excess(cluster.nodes, cluster.node_spread) * (step.seconds - step.other)
+    compute = _compute_details(step.compute, paired, plan.stages_of[busiest])
+    details = (*step.details, *compute, StepDetail("other", SLOWEST, waiting))
+    step = replace(step, other=step.other + waiting, details=tuple(each for each in details if each.seconds > 0))
     throughput = _throughput(card, cluster, columns, step.seconds)
     communication = communication_rows(
         busiest, step.exposed, paired, plan, machine, columns, cluster.gpus_per_node, boundary_bytes(card, columns)
     )
     parts = _pass_parts(passes, times, paired, timeline, step, columns)
     return StepResult(step, timeline, parts, operator_times(paired, columns), communication, throughput, times.audit)
+
+
+def _with_optimizer(step: StepBreakdown, factor: float) -> StepBreakdown:
+    """The step with its optimizer as long as measured."""
+    details = (
+        replace(each, seconds=each.seconds * factor) if each.part == "optimizer" else each for each in step.details
+    )
+    return replace(step, optimizer=step.optimizer * factor, details=tuple(details))
+
+
+def _compute_details(compute: float, times: StageTimes, stages: NDArray[np.int64]) -> tuple[StepDetail, ...]:
+    """Layers, embedding, head and loss of a rank, shares of its compute."""
+    counts = times.counts[stages].sum(axis=0).tolist()
+    shares = dict.fromkeys(["Layers", *(part.model.label for part in times.parts if not part.model.is_layer)], 0.0)
+    for part, count in zip(times.parts, counts, strict=True):
+        passes = (part.seconds.forward, part.seconds.backward, part.seconds.weight)
+        shares["Layers" if part.model.is_layer else part.model.label] += count * sum(float(each.compute) for each in passes)
+    total = sum(shares.values())
+    return tuple(StepDetail("compute", label, compute * share / total) for label, share in shares.items() if total > 0)
+
+
+def _bubble_details(idle: float, starts: float, ends: float, pipeline: float) -> tuple[StepDetail, ...]:
+    """Idle time before a rank's first pass, after its last, and between its passes."""
+    fill = min(starts, idle)
+    flush = min(max(pipeline - ends, 0.0), idle - fill)
+    parts = (("Pipeline fill", fill), ("Pipeline flush", flush), ("Between passes", idle - fill - flush))
+    return tuple(StepDetail("bubble", label, seconds) for label, seconds in parts)
 
 
 def order_of(columns: Columns, plan: StagePlan, times: StageTimes, send: Floats) -> Order:
@@ -187,15 +227,25 @@ def _breakdown(
     work = _work(times, timeline, plan, machine, columns)
     matrices = np.array([newton_schulz_flops(part.model.operators) for part in times.parts if part.model.is_layer])
     flops, elements = (plan.layer_counts @ matrices).T
+    optimizer = max(
+        (
+            optimizer_parts(rank.dense, rank.expert, float(flops[own].sum()), float(elements[own].sum()), machine, columns)
+            for rank, own in zip(work, plan.stages_of, strict=True)
+        ),
+        key=lambda parts: sum(seconds for _, seconds in parts),
+    )
+    own = work[int(np.argmax(busy_seconds(timeline)))]
     return StepBreakdown(
         compute=seconds["compute"],
         recompute=seconds["recompute"],
         bubble=idle,
-        optimizer=max(
-            optimizer_seconds(rank.dense, rank.expert, float(flops[own].sum()), float(elements[own].sum()), machine, columns)
-            for rank, own in zip(work, plan.stages_of, strict=True)
-        ),
+        optimizer=sum(each for _, each in optimizer),
         other=STEP_SECONDS,
+        details=(
+            *_bubble_details(idle, own.starts, own.ends, pipeline),
+            *(StepDetail("optimizer", label, each) for label, each in optimizer),
+            StepDetail("other", "Data loading and logging", STEP_SECONDS),
+        ),
         exposed=ExposedCommunication(
             tp=seconds["tp"], cp=seconds["cp"], ep=seconds["ep"], pp=exposed_pp,
             dp=exposed_data_parallel(work, machine, columns, pipeline), fsdp=seconds["fsdp"],

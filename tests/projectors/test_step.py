@@ -299,3 +299,29 @@ def test_parts_of_blocks_are_those_of_passes_that_hide_each_others_communication
         paired, alone = communication[mine & inside], communication[mine & ~inside]
         assert len(set(paired)) == len(set(alone)) == 1
         assert paired[0] < alone[0]
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_details_of_a_part_add_up_to_it(name: str) -> None:
+    result = of_study(name).step
+    for key, label, seconds in result.parts():
+        if key in ("compute", "bubble", "optimizer", "other"):
+            listed = sum(detail.seconds for detail in result.details if detail.part == key)
+            assert listed == pytest.approx(seconds, rel=1e-9, abs=1e-12), label
+
+
+def test_clipping_gradients_takes_twice_the_bytes_of_their_norm() -> None:
+    details = {each.label: each.seconds for each in step(LLAMA_8B, ONE_NODE, gbs=64, sharding=Sharding.NONE).step.details}
+    assert details["Gradient clipping"] == pytest.approx(2 * details["Gradient norm"], rel=0.01)
+    gradients = 4 * model_parameters(LLAMA_8B).total / (3.35e12 * 0.91)
+    assert details["Gradient norm"] == pytest.approx(gradients, rel=0.02)
+    assert details["Update"] == pytest.approx(gradients * 30 / 4, rel=0.02)  # gradients, master, moments, weights: 30 bytes
+
+
+def test_the_busiest_rank_fills_and_flushes_the_pipeline_of_equal_stages() -> None:
+    """1F1B, p = 4: (p - 1) forward and backward passes of idle time, split between ends and between passes."""
+    result = step(LLAMA_70B, EIGHT_NODES, tp=8, pp=4, gbs=32, schedule=Schedule.ONE_F_ONE_B)
+    kinds = {each.label: each.seconds for each in result.step.details if each.part == "bubble"}
+    assert set(kinds) <= {"Pipeline fill", "Pipeline flush", "Between passes"}
+    assert sum(kinds.values()) == pytest.approx(result.step.bubble)
+    assert kinds.get("Pipeline fill", 0.0) + kinds.get("Pipeline flush", 0.0) > 0
