@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from projectors.communication.groups import GIGA
 from projectors.inputs.study import Study
 from projectors.legality import Violation
 from projectors.pipeline import bubble_fraction, events
@@ -158,6 +159,8 @@ def projection_text(study: Study, projection: Projection) -> str:
         )
         parts.append("\n".join(f"{label:<12} {value}" for label, value in headline))
         parts.append(step_text(projection))
+    if projection.communication:
+        parts.append(communication_text(projection))
     if projection.memory:
         parts.append(memory_text(projection.memory))
     if projection.audit:
@@ -219,6 +222,32 @@ def step_text(projection: Projection) -> str:
         return ""
     rows = [(label, seconds_text(seconds), percent_text(seconds / step.seconds)) for _, label, seconds in step.parts() if seconds]
     return table_text(("Step", "time", "share"), [*rows, ("Total", seconds_text(step.seconds), percent_text(1.0))])
+
+
+def communication_text(projection: Projection) -> str:
+    """Every collective of a step: who takes part, how it is done, bytes and seconds."""
+    header = (
+        "Collective", "group", "size", "per\nnode", "crosses", "algorithm", "bytes\na call", "time\na call", "calls\na step",
+        "time\na step", "exposed", "bus\nGB/s",
+    )
+    rows = [
+        (
+            row.kind,
+            row.axis,
+            str(row.size),
+            str(row.per_node),
+            row.tiers[-1],
+            row.algorithm,
+            bytes_text(row.nbytes),
+            seconds_text(row.seconds),
+            number_text(row.calls),
+            seconds_text(row.total),
+            seconds_text(row.exposed),
+            number_text(row.bus_bandwidth / GIGA),
+        )
+        for row in projection.communication
+    ]
+    return table_text(header, rows)
 
 
 def memory_text(memory: MemoryBreakdown) -> str:

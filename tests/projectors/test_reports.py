@@ -14,6 +14,7 @@ from projectors.inputs.loading import load_study
 from projectors.inputs.recipe import Schedule
 from projectors.legality import Violation
 from projectors.pipeline.timeline import PassKind, Timeline
+from projectors.projection import project_study
 from projectors.results import (
     ExposedCommunication,
     MemoryBreakdown,
@@ -185,3 +186,12 @@ def test_the_timeline_text_has_a_row_per_rank() -> None:
     text = reports.timeline_text(projection(timeline=two_ranks(6.0)))
     assert "makespan 6 s, bubble 50.0%" in text
     assert text.splitlines()[-1].split() == ["1", "2", "1", "s", "4", "s", "3", "s", "50.0%"]
+
+
+def test_the_communication_table_names_group_algorithm_and_bandwidth() -> None:
+    """tp 4 inside a node; dp x cp is 4, of which 2 share a node."""
+    table = reports.communication_text(project_study(load_study("llama3.1-70b-h100-8x8"))).splitlines()
+    groups = {tuple(line.split()[:5]) for line in table}
+    assert ("all-gather", "tp", "4", "4", "node") in groups
+    assert ("reduce-scatter", "dp", "4", "2", "fabric") in groups
+    assert any("hierarchical ring Simple" in line for line in table)
