@@ -96,6 +96,10 @@ def _rank_json(rank: RankMemory) -> dict[str, Any]:
         **{component.value: int(rank.nbytes.get(component, 0)) for component in MemoryComponent},
         "total": int(rank.total),
         "in_flight": rank.in_flight,
+        "allocated": rank.allocated,
+        "reserved": rank.reserved,
+        "low": rank.low,
+        "high": rank.high,
     }
 
 
@@ -263,7 +267,12 @@ def memory_text(memory: MemoryBreakdown) -> str:
         )
         for rank in memory.ranks
     ]
-    return "Memory per GPU, GiB\n" + table_text(header, rows)
+    peak = memory.ranks[memory.peak_rank]
+    kinds = (
+        f"Rank {peak.rank}: {gib_text(peak.allocated)} GiB allocated, {gib_text(peak.reserved)} reserved, {gib_text(peak.total)} on "
+        f"the device, from {gib_text(peak.low)} to {gib_text(peak.high)} over the range of the framework's terms."
+    )
+    return "Memory per GPU, GiB\n" + table_text(header, rows) + f"\n{kinds}"
 
 
 def timeline_text(projection: Projection) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
+from projectors.inputs.measured import MemoryKind
 from projectors.legality import Violation
 from projectors.pipeline.parts import PassParts
 from projectors.pipeline.timeline import Timeline
@@ -62,11 +63,20 @@ class RankMemory:
     formulas: dict[MemoryComponent, str]  # how the number comes about, with its numbers filled in
     in_flight: float                      # microbatch equivalents whose activations are live at the peak
     parameter_count: int                  # parameters before data parallelism shards them
+    allocated: int                        # of the total, what PyTorch's allocator has handed out
+    reserved: int                         # and what it holds
+    low: int                              # total with the framework's terms at the low end of their ranges
+    high: int                             # and at the high end
     chunk_bytes: tuple[float, ...] = ()   # activations and logits that one microbatch keeps of each chunk
 
     @property
     def total(self) -> int:
         return sum(self.nbytes.values())
+
+    def of_kind(self, kind: MemoryKind | None) -> int:
+        """Bytes as a measurement of this kind counts them; all of the device's where the kind is not known."""
+        counted = {MemoryKind.ALLOCATED: self.allocated, MemoryKind.RESERVED: self.reserved}
+        return counted.get(kind, self.total) if kind else self.total
 
 
 @dataclass(frozen=True, slots=True)

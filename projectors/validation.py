@@ -11,10 +11,10 @@ import numpy as np
 from projectors.inputs import library
 from projectors.inputs.framework import FrameworkProfile
 from projectors.inputs.library import Kind
-from projectors.inputs.measured import MeasuredCase, load_measured
+from projectors.inputs.measured import MeasuredCase, Measurement, MemoryRank, load_measured
 from projectors.inputs.places import shipped_folder
 from projectors.projection import project
-from projectors.results import Projection
+from projectors.results import MemoryBreakdown, Projection
 from projectors.text import GIB, percent_text, table_text
 
 NO_MARGIN = 0.0
@@ -72,8 +72,13 @@ def validate(cases: Iterable[MeasuredCase]) -> list[ValidatedCase]:
     for case in cases:
         if case.framework not in frameworks:
             frameworks[case.framework] = framework_of(case.framework)
-        found.append(_validated(case, frameworks[case.framework]))
+        found.append(_validated(case, with_options(frameworks[case.framework], case.options)))
     return found
+
+
+def with_options(framework: FrameworkProfile, options: FrameworkProfile) -> FrameworkProfile:
+    """The framework with what a run's command line states otherwise."""
+    return framework.model_copy(update={name: getattr(options, name) for name in options.model_fields_set})
 
 
 def _validated(case: MeasuredCase, framework: FrameworkProfile) -> ValidatedCase:
@@ -83,8 +88,14 @@ def _validated(case: MeasuredCase, framework: FrameworkProfile) -> ValidatedCase
         return ValidatedCase(case, framework.name, None, None, None, reason)
     tokens, gib = measured_tokens_per_s_per_gpu(case), case.measured.memory_gib
     throughput = None if tokens is None else projection.throughput.tokens_per_s_per_gpu / tokens - 1
-    memory = None if gib is None else projection.memory.peak_bytes / GIB / gib - 1
+    memory = None if gib is None else memory_as_measured(projection.memory, case.measured) / GIB / gib - 1
     return ValidatedCase(case, framework.name, projection, throughput, memory, None)
+
+
+def memory_as_measured(memory: MemoryBreakdown, measured: Measurement) -> int:
+    """Projected bytes of the kind, and on the pipeline rank, that the figure was read on."""
+    ranks = {MemoryRank.FIRST: memory.ranks[:1], MemoryRank.LAST: memory.ranks[-1:]}.get(measured.memory_rank, memory.ranks)
+    return max(rank.of_kind(measured.memory_kind) for rank in ranks)
 
 
 def measured_tokens_per_s_per_gpu(case: MeasuredCase) -> float | None:
@@ -161,7 +172,7 @@ def _case_json(each: ValidatedCase) -> dict[str, object]:
         "projected": {
             "tokens_per_s_per_gpu": throughput.tokens_per_s_per_gpu if throughput else None,
             "step_seconds": step.seconds if step else None,
-            "memory_gib": memory.peak_bytes / GIB if memory else None,
+            "memory_gib": memory_as_measured(memory, measured) / GIB if memory else None,
         },
         "measured": measured.model_dump(mode="json"),
         "error": {"throughput": each.throughput_error, "memory": each.memory_error},

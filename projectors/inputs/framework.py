@@ -6,10 +6,15 @@ SMs of an H800 (DeepSeek-V3, arXiv:2412.19437, 3.2.2 and 3.5.1); NCCL and RCCL t
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
 from projectors.inputs.describe import Frozen, quantity
 from projectors.inputs.hardware import FrameworkOverhead, HardwareProfile
+
+Range = tuple[Annotated[float, Field(ge=0, le=65536)], Annotated[float, Field(ge=0, le=65536)]]
+"""Low and high end of a term."""
 
 
 class FrameworkProfile(Frozen):
@@ -32,6 +37,10 @@ class FrameworkProfile(Frozen):
     fragmentation: float | None = quantity(
         None, says="Allocator slack over allocated bytes; null = the hardware's", least=0, most=1
     )
+    context_gib_range: Range | None = Field(default=None, description="Low and high end of context_gib")
+    communicator_mib_range: Range | None = Field(default=None, description="Low and high end of communicator_mib")
+    workspace_mib_range: Range | None = Field(default=None, description="Low and high end of workspace_mib")
+    fragmentation_range: Range | None = Field(default=None, description="Low and high end of fragmentation")
     cuda_graphs: bool = quantity(False, says="Layers are launched as graphs, so that the host issues no single kernels")
     communication_units: int = quantity(
         20, says="Compute units that communication kernels take while they run beside compute", least=0, most=10_000

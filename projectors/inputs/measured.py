@@ -14,6 +14,7 @@ from projectors.inputs.catalog import Kind
 from projectors.inputs.cluster import ClusterSpec
 from projectors.inputs.describe import Frozen, quantity
 from projectors.inputs.errors import InputError, InputProblem
+from projectors.inputs.framework import DEFAULT_FRAMEWORK, FrameworkProfile
 from projectors.inputs.loading import attempt, load_list, referenced, validated
 from projectors.inputs.model_card import ModelCard
 from projectors.inputs.recipe import Recipe
@@ -28,6 +29,14 @@ class MemoryKind(StrEnum):
     DEVICE = "device"
 
 
+class MemoryRank(StrEnum):
+    """Which pipeline rank a memory figure was read on."""
+
+    PEAK = "peak"
+    FIRST = "first"
+    LAST = "last"
+
+
 class Measurement(Frozen):
     """Measured figures of one run; null = not published."""
 
@@ -36,6 +45,7 @@ class Measurement(Frozen):
     model_tflops_per_gpu: float | None = quantity(None, says="Model FLOPs per second", unit="TFLOP/s/GPU", above=0, most=1e6)
     memory_gib: float | None = quantity(None, says="Peak memory", unit="GiB", above=0, most=65536)
     memory_kind: MemoryKind | None = quantity(None, says="What the memory figure counts")
+    memory_rank: MemoryRank = quantity(MemoryRank.PEAK, says="Pipeline rank that it was read on")
 
 
 class MeasuredCase(Frozen):
@@ -47,6 +57,9 @@ class MeasuredCase(Frozen):
     cluster: ClusterSpec = Field(description="The cluster")
     recipe: Recipe = Field(description="The recipe")
     framework: str = Field(default="", description="Framework and version")
+    options: FrameworkProfile = Field(
+        default=DEFAULT_FRAMEWORK, description="What the run's command line states otherwise than the framework's profile"
+    )
     measured: Measurement = Field(description="What was measured")
     notes: str | None = Field(default=None, description="Remarks")
 
@@ -78,7 +91,7 @@ def _case(document: Document, folder: Path) -> MeasuredCase:
     for key, kind in (("model", Kind.MODEL), ("cluster", Kind.CLUSTER)):
         if key in document.data:
             parts[key] = attempt(faults, partial(referenced, kind, document.part(key), folder))
-    for key, model in (("recipe", Recipe), ("measured", Measurement)):
+    for key, model in (("recipe", Recipe), ("measured", Measurement), ("options", FrameworkProfile)):
         if key in document.data:
             parts[key] = attempt(faults, partial(validated, model, document.part(key)))
     for key, field in MeasuredCase.model_fields.items():

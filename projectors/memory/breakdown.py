@@ -9,8 +9,9 @@ from projectors.inputs.framework import overhead_of
 from projectors.inputs.hardware import HardwareProfile
 from projectors.inputs.model_card import ModelCard
 from projectors.inputs.recipe import Recompute
+from projectors.memory.overhead import communicators
 from projectors.memory.parts import read_parts
-from projectors.memory.ranks import RankBytes, communicators, rank_bytes
+from projectors.memory.ranks import RankBytes, rank_bytes
 from projectors.memory.state import FP8_CASTS_PER_WEIGHT, shard_sizes, state_bytes
 from projectors.results import MemoryBreakdown, MemoryComponent, RankMemory
 from projectors.stages import StagePlan
@@ -32,7 +33,9 @@ def memory_breakdown(
         formulas = _formulas(hardware, columns, plan, found, rank, nbytes)
         parameters = int(found.dense_parameters[rank, 0] + found.expert_parameters[rank, 0])
         kept = tuple(found.chunk_bytes[rank, :, 0].tolist())
-        ranks.append(RankMemory(rank, nbytes, formulas, float(found.in_flight[rank, 0]), parameters, kept))
+        beside = found.overhead
+        kinds = (int(each[rank, 0]) for each in (beside.allocated, beside.reserved, beside.low, beside.high))
+        ranks.append(RankMemory(rank, nbytes, formulas, float(found.in_flight[rank, 0]), parameters, *kinds, kept))
     return MemoryBreakdown(tuple(ranks), hardware.capacity_bytes, margin)
 
 

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projectors.columns import Columns, Quantity
-from projectors.inputs.framework import overhead_of
-from projectors.inputs.hardware import GIB, MIB, HardwareProfile
+from projectors.inputs.hardware import HardwareProfile
 from projectors.inputs.model_card import ModelCard
 from projectors.inputs.recipe import MoeDispatch, Recompute
+from projectors.memory.overhead import Overhead, overhead
 from projectors.memory.parts import Floats, Parts
 from projectors.memory.state import FP8_CASTS_PER_WEIGHT, shard_sizes, state_bytes
 from projectors.pipeline import live_chunks
@@ -42,6 +42,7 @@ class RankBytes:
     dense_parameters: Floats
     expert_parameters: Floats
     chunk_bytes: Floats         # [ranks, chunks, n]: activations and logits of one microbatch
+    overhead: Overhead
 
     @property
     def total(self) -> Floats:
@@ -60,21 +61,21 @@ def rank_bytes(card: ModelCard, hardware: HardwareProfile, columns: Columns, pla
     activations, logits, live = _at_peak(columns, plan, saved, of_logits)
     held = counts > 0
     transient = _largest_by_rank(plan, held, parts.transient) + recompute_transient
-    buffers = _communication_buffers(card, hardware, columns, plan, parts, held, dense.shape)
-    allocated = parameters + gradients + optimizer + activations + logits + buffers + transient
-    framework = overhead_of(columns.framework, hardware)
-    overhead = framework.context_gib * GIB + framework.workspace_mib * MIB + framework.fragmentation * allocated
+    buffers = _communication_buffers(card, columns, plan, parts, held, dense.shape)
+    tensors = parameters + gradients + optimizer + activations + logits + buffers + transient
+    beside = overhead(hardware, columns, tensors)
     components = {
         MemoryComponent.PARAMETERS: parameters,
         MemoryComponent.GRADIENTS: gradients,
         MemoryComponent.OPTIMIZER: optimizer,
         MemoryComponent.ACTIVATIONS: activations,
         MemoryComponent.LOGITS: logits,
-        MemoryComponent.COMMUNICATION_BUFFERS: buffers,
+        MemoryComponent.COMMUNICATION_BUFFERS: buffers + beside.communicators,
         MemoryComponent.TEMPORARY: transient,
-        MemoryComponent.FRAMEWORK: overhead,
+        MemoryComponent.FRAMEWORK: beside.framework,
     }
-    return RankBytes(components, live.sum(axis=1) / plan.chunks, live, dense, expert, (saved + of_logits)[plan.stages_of])
+    chunks = (saved + of_logits)[plan.stages_of]
+    return RankBytes(components, live.sum(axis=1) / plan.chunks, live, dense, expert, chunks, beside)
 
 
 def _model_state(columns: Columns, dense: Floats, expert: Floats, matrices: Floats) -> tuple[Floats, Floats, Floats]:
@@ -146,19 +147,12 @@ def _live_sets(columns: Columns, plan: StagePlan, recipes: int) -> Iterator[tupl
 
 
 def _communication_buffers(
-    card: ModelCard,
-    hardware: HardwareProfile,
-    columns: Columns,
-    plan: StagePlan,
-    parts: Parts,
-    held: NDArray[np.bool_],
-    shape: tuple[int, ...],
+    card: ModelCard, columns: Columns, plan: StagePlan, parts: Parts, held: NDArray[np.bool_], shape: tuple[int, ...]
 ) -> Floats:
-    """Collective-library buffers of every communicator, pipeline receive buffers, DeepEP buffers, gathered shards."""
+    """Tensors of communication: pipeline receive buffers, DeepEP buffers, gathered shards."""
     element = columns.activation_bytes
     boundary: Quantity = columns.tokens_sp * card.residual_width * element
     buffers = np.zeros(shape)
-    buffers += communicators(columns) * overhead_of(columns.framework, hardware).communicator_mib * MIB
     if plan.ranks > 1:
         buffers += PIPELINE_BUFFERS * boundary
     if card.moe and columns.moe_dispatch not in (MoeDispatch.ALLTOALL, MoeDispatch.ALLGATHER):
@@ -170,16 +164,6 @@ def _communication_buffers(
     if columns.sharding.gradients:
         buffers += largest * state_bytes(columns).gradient
     return buffers
-
-
-def communicators(columns: Columns) -> Quantity:
-    """Communicators that one GPU opens: the world, and each group with more than one member (two for the pipeline: to
-    the next rank and to the previous one)."""
-    groups = (columns.tp, columns.cp, columns.ep, columns.etp, columns.dp * columns.cp, columns.expert_dp)
-    opened: Quantity = 1 if columns.gpus > 1 else 0
-    for size in groups:
-        opened = opened + (np.asarray(size) > 1)
-    return opened + (2 if columns.pp > 1 else 0)
 
 
 def _by_rank(plan: StagePlan, values: Floats) -> Floats:

@@ -31,7 +31,8 @@ CONTRACT = json.loads("""
 {"legal": true, "illegal": [], "feasible": true, "dp": 8, "gpus": 32, "microbatches": 16,
  "memory": {"peak_bytes": 0, "capacity_bytes": 0, "peak_rank": 0,
    "ranks": [{"rank": 0, "parameters": 0, "gradients": 0, "optimizer": 0, "activations": 0, "logits": 0,
-              "communication_buffers": 0, "temporary": 0, "framework": 0, "total": 0, "in_flight": 4}]},
+              "communication_buffers": 0, "temporary": 0, "framework": 0, "total": 0, "in_flight": 4,
+              "allocated": 0, "reserved": 0, "low": 0, "high": 0}]},
  "step": {"seconds": 0.0, "compute": 0.0, "recompute": 0.0, "bubble": 0.0, "optimizer": 0.0, "other": 0.0,
           "exposed": {"tp": 0.0, "cp": 0.0, "ep": 0.0, "pp": 0.0, "dp": 0.0, "fsdp": 0.0}},
  "throughput": {"tokens_per_s_per_gpu": 0.0, "tokens_per_s": 0.0, "model_tflops_per_gpu": 0.0, "mfu": 0.0},
@@ -39,12 +40,16 @@ CONTRACT = json.loads("""
  "parameters": {"total": 0, "active": 0, "per_rank": [0]},
  "origin": {"compute": "simulated", "communication": "simulated"}, "warnings": []}
 """)
-"""The example of the contract (`project --json`): its keys and types are what others script against."""
+"""The example of the contract (`project --json`): its keys and types are what others script against. Issue 3 adds what a memory
+figure counts (allocated, reserved) and the range of the total."""
 
 
 def rank_memory(rank: int, gib: int) -> RankMemory:
     nbytes = dict.fromkeys(MemoryComponent, gib * GIB)
-    return RankMemory(rank, nbytes, dict.fromkeys(MemoryComponent, ""), in_flight=float(2 - rank), parameter_count=70 - rank)
+    return RankMemory(
+        rank, nbytes, dict.fromkeys(MemoryComponent, ""), in_flight=float(2 - rank), parameter_count=70 - rank,
+        allocated=7 * gib * GIB, reserved=7 * gib * GIB, low=8 * gib * GIB, high=9 * gib * GIB,
+    )
 
 
 def two_ranks(step_seconds: float = 1.0) -> Timeline:

@@ -1,0 +1,77 @@
+"""What a training process takes beside the model's tensors, by what a memory figure counts.
+
+PyTorch's allocator hands out the model's tensors and the GEMM workspaces (allocated). What it holds is that and its slack
+(reserved). The device also has the context with its loaded kernels and the buffers of the collective library, which come
+from the driver (device).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from projectors.columns import Columns, Quantity
+from projectors.inputs.framework import FrameworkProfile, overhead_of
+from projectors.inputs.hardware import GIB, MIB, FrameworkOverhead, HardwareProfile
+from projectors.memory.parts import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """Bytes of one GPU of every pipeline rank, [ranks, n], from the allocator up to the whole device."""
+
+    allocated: Floats
+    workspace: float
+    slack: Floats            # reserved less allocated
+    context: float
+    communicators: Quantity
+    low: Floats              # of the whole device, every term at the low end of its range
+    high: Floats
+
+    @property
+    def reserved(self) -> Floats:
+        return self.allocated + self.slack
+
+    @property
+    def framework(self) -> Floats:
+        """The terms that no tensor of the model is behind."""
+        return self.slack + self.workspace + self.context
+
+
+def overhead(hardware: HardwareProfile, columns: Columns, tensors: Floats) -> Overhead:
+    """Beside `tensors`, the bytes of every tensor that the model and its communication need at the peak, [ranks, n]."""
+    point = overhead_of(columns.framework, hardware)
+    opened = communicators(columns)
+    allocated = tensors + point.workspace_mib * MIB
+
+    def device(terms: FrameworkOverhead) -> Floats:
+        beside = terms.context_gib * GIB + opened * (terms.communicator_mib * MIB)
+        whole: Floats = (tensors + terms.workspace_mib * MIB) * (1 + terms.fragmentation) + beside
+        return whole
+
+    return Overhead(
+        allocated=allocated,
+        workspace=point.workspace_mib * MIB,
+        slack=point.fragmentation * allocated,
+        context=point.context_gib * GIB,
+        communicators=opened * (point.communicator_mib * MIB),
+        low=device(_at_end(columns.framework, point, 0)),
+        high=device(_at_end(columns.framework, point, 1)),
+    )
+
+
+def _at_end(framework: FrameworkProfile, point: FrameworkOverhead, end: int) -> FrameworkOverhead:
+    """The terms at the low (0) or high (1) end of their ranges; a term without one stays as it is."""
+    ranges = {name: getattr(framework, f"{name}_range") for name in FrameworkOverhead.model_fields}
+    return point.model_copy(update={name: ends[end] for name, ends in ranges.items() if ends is not None})
+
+
+def communicators(columns: Columns) -> Quantity:
+    """Communicators that one GPU opens: the world, and each group with more than one member (two for the pipeline: to
+    the next rank and to the previous one)."""
+    groups = (columns.tp, columns.cp, columns.ep, columns.etp, columns.dp * columns.cp, columns.expert_dp)
+    opened: Quantity = 1 if columns.gpus > 1 else 0
+    for size in groups:
+        opened = opened + (np.asarray(size) > 1)
+    return opened + (2 if columns.pp > 1 else 0)
