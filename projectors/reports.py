@@ -87,6 +87,7 @@ def _memory_json(memory: MemoryBreakdown | None) -> dict[str, Any] | None:
         "capacity_bytes": memory.capacity_bytes,
         "peak_rank": memory.peak_rank,
         "ranks": [_rank_json(rank) for rank in memory.ranks],
+        "kinds": [_kinds_json(rank) for rank in memory.ranks],
     }
 
 
@@ -96,11 +97,12 @@ def _rank_json(rank: RankMemory) -> dict[str, Any]:
         **{component.value: int(rank.nbytes.get(component, 0)) for component in MemoryComponent},
         "total": int(rank.total),
         "in_flight": rank.in_flight,
-        "allocated": rank.allocated,
-        "reserved": rank.reserved,
-        "low": rank.low,
-        "high": rank.high,
     }
+
+
+def _kinds_json(rank: RankMemory) -> dict[str, int]:
+    """Of a rank's total, what PyTorch's allocator has handed out and what it holds; the range of the total."""
+    return {"rank": rank.rank, "allocated": rank.allocated, "reserved": rank.reserved, "low": rank.low, "high": rank.high}
 
 
 def _step_json(projection: Projection) -> dict[str, Any] | None:
@@ -268,9 +270,10 @@ def memory_text(memory: MemoryBreakdown) -> str:
         for rank in memory.ranks
     ]
     peak = memory.ranks[memory.peak_rank]
+    allocated, reserved, total, low, high = map(gib_text, (peak.allocated, peak.reserved, peak.total, peak.low, peak.high))
     kinds = (
-        f"Rank {peak.rank}: {gib_text(peak.allocated)} GiB allocated, {gib_text(peak.reserved)} reserved, {gib_text(peak.total)} on "
-        f"the device, from {gib_text(peak.low)} to {gib_text(peak.high)} over the range of the framework's terms."
+        f"Rank {peak.rank}: {allocated} GiB allocated, {reserved} reserved, {total} on the device, "
+        f"{low} to {high} over the range of the framework's terms."
     )
     return "Memory per GPU, GiB\n" + table_text(header, rows) + f"\n{kinds}"
 

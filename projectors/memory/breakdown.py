@@ -34,8 +34,14 @@ def memory_breakdown(
         parameters = int(found.dense_parameters[rank, 0] + found.expert_parameters[rank, 0])
         kept = tuple(found.chunk_bytes[rank, :, 0].tolist())
         beside = found.overhead
-        kinds = (int(each[rank, 0]) for each in (beside.allocated, beside.reserved, beside.low, beside.high))
-        ranks.append(RankMemory(rank, nbytes, formulas, float(found.in_flight[rank, 0]), parameters, *kinds, kept))
+        ranks.append(RankMemory(
+            rank, nbytes, formulas, float(found.in_flight[rank, 0]), parameters,
+            allocated=int(beside.allocated[rank, 0]),
+            reserved=int(beside.reserved[rank, 0]),
+            low=int(beside.low[rank, 0]),
+            high=int(beside.high[rank, 0]),
+            chunk_bytes=kept,
+        ))
     return MemoryBreakdown(tuple(ranks), hardware.capacity_bytes, margin)
 
 

@@ -31,8 +31,8 @@ CONTRACT = json.loads("""
 {"legal": true, "illegal": [], "feasible": true, "dp": 8, "gpus": 32, "microbatches": 16,
  "memory": {"peak_bytes": 0, "capacity_bytes": 0, "peak_rank": 0,
    "ranks": [{"rank": 0, "parameters": 0, "gradients": 0, "optimizer": 0, "activations": 0, "logits": 0,
-              "communication_buffers": 0, "temporary": 0, "framework": 0, "total": 0, "in_flight": 4,
-              "allocated": 0, "reserved": 0, "low": 0, "high": 0}]},
+              "communication_buffers": 0, "temporary": 0, "framework": 0, "total": 0, "in_flight": 4}],
+   "kinds": [{"rank": 0, "allocated": 0, "reserved": 0, "low": 0, "high": 0}]},
  "step": {"seconds": 0.0, "compute": 0.0, "recompute": 0.0, "bubble": 0.0, "optimizer": 0.0, "other": 0.0,
           "exposed": {"tp": 0.0, "cp": 0.0, "ep": 0.0, "pp": 0.0, "dp": 0.0, "fsdp": 0.0}},
  "throughput": {"tokens_per_s_per_gpu": 0.0, "tokens_per_s": 0.0, "model_tflops_per_gpu": 0.0, "mfu": 0.0},
@@ -175,8 +175,12 @@ def test_the_memory_table_has_a_row_per_rank_and_its_unit() -> None:
     assert memory is not None
     lines = reports.memory_text(memory).splitlines()
     assert lines[0] == "Memory per GPU, GiB"
-    assert lines[-2].split() == ["0", *["10.00"] * 8, "80.00", "2"]
-    assert lines[-1].split() == ["1", *["12.00"] * 8, "96.00", "1"]
+    assert lines[-3].split() == ["0", *["10.00"] * 8, "80.00", "2"]
+    assert lines[-2].split() == ["1", *["12.00"] * 8, "96.00", "1"]
+    assert lines[-1] == (
+        "Rank 1: 84.00 GiB allocated, 84.00 reserved, 96.00 on the device, "
+        "96.00 to 108.00 over the range of the framework's terms."
+    )
 
 
 def test_timeline_json_gives_every_pass() -> None:
