@@ -317,8 +317,16 @@ def measured_of(measured: dict[str, Any], notes: list[str]) -> dict[str, Any]:
         kind = measured.get("mem_kind") or ""
         kept_kind = "reserved" if "reserved" in kind else "allocated" if "alloc" in kind else "device"
         notes.append(f"memory: {kind}" if "GiB" in kind else f"memory: {kind or 'kind not published'}, printed GB read as GiB")
-        return {**kept, "memory_kind": kept_kind}
+        return {**kept, "memory_kind": kept_kind, **rank_of(kind)}
     return dict(kept)
+
+
+def rank_of(kind: str) -> dict[str, str]:
+    """Pipeline rank that the memory figure was read on, where it is not the peak over all."""
+    for words, rank in (("last global rank", "last"), ("rank 0 (first PP stage)", "first")):
+        if words in kind:
+            return {"memory_rank": rank}
+    return {}
 
 
 if __name__ == "__main__":

@@ -6,12 +6,23 @@ SMs of an H800 (DeepSeek-V3, arXiv:2412.19437, 3.2.2 and 3.5.1); NCCL and RCCL t
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field
 
 from projectors.inputs.describe import Frozen, quantity
 from projectors.inputs.hardware import FrameworkOverhead, HardwareProfile
+
+
+class LossKernel(StrEnum):
+    """How cross entropy treats the logits."""
+
+    IN_PLACE = "in-place"              # Transformer Engine: the logits become their gradient
+    COMPILED = "compiled"              # Megatron-LM's own fusion (`fused_cross_entropy.py`): fp32 logits and their exponentials
+    VOCAB_PARALLEL = "vocab-parallel"  # Megatron-LM unfused (`cross_entropy.py`): fp32 logits, exponentiated in place
+    EAGER = "eager"                    # torch.nn.functional.cross_entropy of fp32 logits
+
 
 Range = tuple[Annotated[float, Field(ge=0, le=65536)], Annotated[float, Field(ge=0, le=65536)]]
 """Low and high end of a term."""
@@ -34,13 +45,33 @@ class FrameworkProfile(Frozen):
     workspace_mib: float | None = quantity(
         None, says="GEMM and attention workspaces; null = the hardware's", unit="MiB", least=0, most=65536
     )
+    expert_gemm_streams: int = quantity(
+        4, says="Streams of grouped expert GEMMs, each with a workspace like that of a GEMM", least=0, most=64
+    )
+    buffers_mib: float = quantity(
+        0.0, says="Batches, masks and buffers that the framework holds between steps", unit="MiB", least=0, most=65536
+    )
     fragmentation: float | None = quantity(
         None, says="Allocator slack over allocated bytes; null = the hardware's", least=0, most=1
     )
     context_gib_range: Range | None = Field(default=None, description="Low and high end of context_gib")
     communicator_mib_range: Range | None = Field(default=None, description="Low and high end of communicator_mib")
     workspace_mib_range: Range | None = Field(default=None, description="Low and high end of workspace_mib")
+    buffers_mib_range: Range | None = Field(default=None, description="Low and high end of buffers_mib")
     fragmentation_range: Range | None = Field(default=None, description="Low and high end of fragmentation")
+    flash_attention: bool = quantity(
+        True, says="Attention in one kernel that keeps a log-sum-exp per query; off: keeps every probability"
+    )
+    attention_dropout: bool = quantity(
+        False, says="Dropout on attention probabilities; without flash attention their mask and what is left are kept"
+    )
+    hidden_dropout: bool = quantity(False, says="Dropout behind embedding, attention and MLP: a mask of a byte per value is kept")
+    fused_activation: bool = quantity(
+        True,
+        says="Activation in one kernel with its gate and the router's probability; off: the activated branch is kept too",
+    )
+    fused_loss: LossKernel = quantity(LossKernel.IN_PLACE, says="Cross entropy of recipes with cross_entropy_fusion")
+    unfused_loss: LossKernel = quantity(LossKernel.VOCAB_PARALLEL, says="Cross entropy of recipes without it")
     cuda_graphs: bool = quantity(False, says="Layers are launched as graphs, so that the host issues no single kernels")
     communication_units: int = quantity(
         20, says="Compute units that communication kernels take while they run beside compute", least=0, most=10_000

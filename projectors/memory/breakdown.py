@@ -6,7 +6,7 @@ import numpy as np
 
 from projectors.columns import Columns, Quantity
 from projectors.inputs.framework import overhead_of
-from projectors.inputs.hardware import HardwareProfile
+from projectors.inputs.hardware import MIB, HardwareProfile
 from projectors.inputs.model_card import ModelCard
 from projectors.inputs.recipe import Recompute
 from projectors.memory.overhead import communicators
@@ -78,7 +78,7 @@ def _formulas(
         MemoryComponent.TEMPORARY: "largest input and output gradients of one operator"
         + _if(columns.recompute is not Recompute.NONE, " + what recompute makes again in one layer"),
         MemoryComponent.FRAMEWORK: (
-            f"{framework.context_gib:g} GiB context + {framework.workspace_mib:g} MiB workspaces + "
+            f"{framework.context_gib:g} GiB context + {found.overhead.workspace / MIB:g} MiB workspaces and buffers + "
             f"{framework.fragmentation:.0%} fragmentation of {bytes_text(allocated)}"
         ),
     }

@@ -14,6 +14,7 @@ import numpy as np
 from projectors.columns import Columns, Quantity
 from projectors.inputs.framework import FrameworkProfile, overhead_of
 from projectors.inputs.hardware import GIB, MIB, FrameworkOverhead, HardwareProfile
+from projectors.inputs.model_card import ModelCard
 from projectors.memory.parts import Floats
 
 
@@ -22,7 +23,7 @@ class Overhead:
     """Bytes of one GPU of every pipeline rank, [ranks, n], from the allocator up to the whole device."""
 
     allocated: Floats
-    workspace: float
+    workspace: float         # GEMM workspaces and the framework's buffers
     slack: Floats            # reserved less allocated
     context: float
     communicators: Quantity
@@ -39,32 +40,40 @@ class Overhead:
         return self.slack + self.workspace + self.context
 
 
-def overhead(hardware: HardwareProfile, columns: Columns, tensors: Floats) -> Overhead:
+def overhead(card: ModelCard, hardware: HardwareProfile, columns: Columns, tensors: Floats) -> Overhead:
     """Beside `tensors`, the bytes of every tensor that the model and its communication need at the peak, [ranks, n]."""
     point = overhead_of(columns.framework, hardware)
     opened = communicators(columns)
-    allocated = tensors + point.workspace_mib * MIB
+    streams = columns.framework.expert_gemm_streams if card.moe else 0
 
-    def device(terms: FrameworkOverhead) -> Floats:
+    def held(terms: FrameworkOverhead, buffers_mib: float) -> float:
+        """GEMM workspaces and the framework's own buffers. Half of the workspaces is Transformer Engine's, one of them per
+        stream of grouped GEMMs (`get_multi_stream_cublas_workspace`)."""
+        return (terms.workspace_mib * (1 + streams / 2) + buffers_mib) * MIB
+
+    def device(end: int) -> Floats:
+        terms, buffers_mib = _at_end(columns.framework, point, end)
         beside = terms.context_gib * GIB + opened * (terms.communicator_mib * MIB)
-        whole: Floats = (tensors + terms.workspace_mib * MIB) * (1 + terms.fragmentation) + beside
+        whole: Floats = (tensors + held(terms, buffers_mib)) * (1 + terms.fragmentation) + beside
         return whole
 
+    workspace = held(point, columns.framework.buffers_mib)
     return Overhead(
-        allocated=allocated,
-        workspace=point.workspace_mib * MIB,
-        slack=point.fragmentation * allocated,
+        allocated=tensors + workspace,
+        workspace=workspace,
+        slack=point.fragmentation * (tensors + workspace),
         context=point.context_gib * GIB,
         communicators=opened * (point.communicator_mib * MIB),
-        low=device(_at_end(columns.framework, point, 0)),
-        high=device(_at_end(columns.framework, point, 1)),
+        low=device(0),
+        high=device(1),
     )
 
 
-def _at_end(framework: FrameworkProfile, point: FrameworkOverhead, end: int) -> FrameworkOverhead:
-    """The terms at the low (0) or high (1) end of their ranges; a term without one stays as it is."""
+def _at_end(framework: FrameworkProfile, point: FrameworkOverhead, end: int) -> tuple[FrameworkOverhead, float]:
+    """The terms and the framework's buffers at the low (0) or high (1) end of their ranges; a term without one stays."""
     ranges = {name: getattr(framework, f"{name}_range") for name in FrameworkOverhead.model_fields}
-    return point.model_copy(update={name: ends[end] for name, ends in ranges.items() if ends is not None})
+    terms = point.model_copy(update={name: ends[end] for name, ends in ranges.items() if ends is not None})
+    return terms, framework.buffers_mib_range[end] if framework.buffers_mib_range else framework.buffers_mib
 
 
 def communicators(columns: Columns) -> Quantity:

@@ -60,10 +60,10 @@ def rank_bytes(card: ModelCard, hardware: HardwareProfile, columns: Columns, pla
     of_logits = counts @ parts.logits
     activations, logits, live = _at_peak(columns, plan, saved, of_logits)
     held = counts > 0
-    transient = _largest_by_rank(plan, held, parts.transient) + recompute_transient
+    logits, transient = _at_worst_moment(plan, parts, held, of_logits, logits, recompute_transient)
     buffers = _communication_buffers(card, columns, plan, parts, held, dense.shape)
     tensors = parameters + gradients + optimizer + activations + logits + buffers + transient
-    beside = overhead(hardware, columns, tensors)
+    beside = overhead(card, hardware, columns, tensors)
     components = {
         MemoryComponent.PARAMETERS: parameters,
         MemoryComponent.GRADIENTS: gradients,
@@ -106,6 +106,20 @@ def _saved(columns: Columns, plan: StagePlan, parts: Parts, counts: NDArray[np.i
     again = recomputed_counts(plan, columns)
     only_input = parts.saved - parts.input
     return counts @ parts.saved - again @ only_input, _largest_by_rank(plan, again > 0, only_input)
+
+
+def _at_worst_moment(
+    plan: StagePlan, parts: Parts, held: NDArray[np.bool_], of_logits: Floats, logits: Floats, recompute: Floats
+) -> tuple[Floats, Floats]:
+    """Logits and transients at the worse of two moments of a backward pass: in the loss and the head, or, when the logits of
+    that microbatch are gone, in another part with what recompute makes again. [ranks, n] each."""
+    of_one = of_logits[plan.stages_of].max(axis=1)  # logits of one microbatch on the ranks that have the head
+    others = held.copy()
+    others[:, -1] = False
+    head_transient = np.where(of_one > 0, parts.transient[-1], 0.0)
+    in_layers = _largest_by_rank(plan, others, parts.transient) + recompute
+    in_head = of_one + head_transient >= in_layers
+    return np.where(in_head, logits, logits - of_one), np.where(in_head, head_transient, in_layers)
 
 
 def _at_peak(columns: Columns, plan: StagePlan, saved: Floats, logits: Floats) -> tuple[Floats, Floats, NDArray[np.int64]]:

@@ -15,7 +15,15 @@ from projectors.workload.operators import (
     OperatorKind,
     Tensor,
 )
-from projectors.workload.parts import FP32_BYTES, into_tensor_parallel, linear, linear_input, norm, out_of_tensor_parallel
+from projectors.workload.parts import (
+    FP32_BYTES,
+    MASK_BYTES,
+    into_tensor_parallel,
+    linear,
+    linear_input,
+    norm,
+    out_of_tensor_parallel,
+)
 
 
 def causal_pairs(seq_length: Quantity, window: int | None) -> Quantity:
@@ -139,11 +147,29 @@ def _core_attention(
             Tensor("queries", ("tokens", "heads", "head dim"), (tokens, heads, dim_qk), element, qkv_dropped_by),
             Tensor("keys", ("tokens", "kv heads", "head dim"), (tokens, kv_heads, dim_qk), element, qkv_dropped_by),
             Tensor("values", ("tokens", "kv heads", "head dim"), (tokens, kv_heads, dim_v), element, qkv_dropped_by),
-            Tensor("log-sum-exp", ("tokens", "heads"), (tokens, heads), FP32_BYTES, (RecomputeModule.CORE_ATTENTION,)),
+            *_probabilities(columns, heads, tokens, sequence),
         ),
         collectives=(
             Collective(CollectiveKind.RING_EXCHANGE, Axis.CP, tokens * kv_heads * (dim_qk + dim_v) * element, backward=2),
         ),
+    )
+
+
+def _probabilities(columns: Columns, heads: Quantity, tokens: Quantity, keys: Quantity) -> tuple[Tensor, ...]:
+    """What attention keeps beside its inputs: flash attention the log-sum-exp of every query and head (arXiv:2205.14135);
+    attention of several kernels its probabilities over all keys, with dropout also the mask and what it leaves
+    (arXiv:2205.05198, 4.1)."""
+    dropped = (RecomputeModule.CORE_ATTENTION,)
+    if columns.framework.flash_attention:
+        return (Tensor("log-sum-exp", ("tokens", "heads"), (tokens, heads), FP32_BYTES, dropped),)
+    dims, shape, element = ("tokens", "heads", "keys"), (tokens, heads, keys), columns.activation_bytes
+    probabilities = Tensor("attention probabilities", dims, shape, element, dropped)
+    if not columns.framework.attention_dropout:
+        return (probabilities,)
+    return (
+        probabilities,
+        Tensor("attention dropout mask", dims, shape, MASK_BYTES, dropped),
+        Tensor("attention probabilities after dropout", dims, shape, element, dropped),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from projectors.columns import Columns
+from projectors.inputs.framework import LossKernel
 from projectors.inputs.model_card import ModelCard, PositionEmbedding
 from projectors.workload.hyper_connections import collapse_at_head, stream_copies
 from projectors.workload.layers import layer_operators, mtp_kind
@@ -15,7 +16,15 @@ from projectors.workload.operators import (
     OperatorKind,
     Tensor,
 )
-from projectors.workload.parts import FP32_BYTES, INT64_BYTES, into_tensor_parallel, linear, norm, out_of_tensor_parallel
+from projectors.workload.parts import (
+    FP32_BYTES,
+    INT64_BYTES,
+    dropout_mask,
+    into_tensor_parallel,
+    linear,
+    norm,
+    out_of_tensor_parallel,
+)
 
 LOSS_REDUCTIONS = 3
 """Vocabulary-parallel cross entropy reduces the maximum, the target's logit and the sum of exponentials over tp."""
@@ -36,7 +45,7 @@ def embedding_operators(card: ModelCard, columns: Columns) -> tuple[Operator, ..
         weights=tuple(weights),
         stream_forward=passes,
         stream_backward=passes,
-        saved=(Tensor("token numbers", ("tokens",), (tokens,), INT64_BYTES),),
+        saved=(Tensor("token numbers", ("tokens",), (tokens,), INT64_BYTES), *dropout_mask(columns, hidden)),
         collectives=out_of_tensor_parallel(columns, hidden),
     )
     return (embedding, *_into_streams(card, columns))
@@ -136,15 +145,16 @@ def _loss(card: ModelCard, columns: Columns) -> Operator:
 
     HBM passes over the logits: fused one read and one write each way; unfused casts to fp32 (read 2, write 4),
     subtracts the maximum and exponentiates in place (4 + 4 each), sums (4); backward reads and writes fp32, casts back.
+    What is kept and what is needed at once depends on the framework's kernel (`loss_bytes`).
     """
     tokens, rows = columns.tokens, columns.vocabulary(card.vocab_size)
     element = columns.activation_bytes
     if columns.cross_entropy_fusion:
-        forward, backward, kept, beside = 2 * element, 2 * element, element, 0
-        name = "logits"
-    else:  # beside the kept softmax: the logits before it, or their gradient after it, in the activation format
-        forward, backward, kept, beside = element + 6 * FP32_BYTES, 3 * FP32_BYTES + element, FP32_BYTES, element
-        name = "fp32 softmax of the logits"
+        forward, backward = 2 * element, 2 * element
+    else:
+        forward, backward = element + 6 * FP32_BYTES, 3 * FP32_BYTES + element
+    kept, peak = loss_bytes(columns)
+    name = "logits" if kept == element else "fp32 softmax of the logits"
     return Operator(
         "loss",
         OperatorKind.STREAM,
@@ -152,6 +162,23 @@ def _loss(card: ModelCard, columns: Columns) -> Operator:
         stream_forward=forward * tokens * rows,
         stream_backward=backward * tokens * rows,
         saved=(Tensor(name, ("tokens", "vocabulary"), (tokens, rows), kept),),
-        in_place_bytes=(forward - beside) * tokens * rows,
+        in_place_bytes=(forward - (peak - kept)) * tokens * rows,
         collectives=(Collective(CollectiveKind.ALL_REDUCE, Axis.TP, tokens * FP32_BYTES, forward=LOSS_REDUCTIONS, backward=0),),
     )
+
+
+def loss_bytes(columns: Columns) -> tuple[int, int]:
+    """Bytes per logit that are kept for backward, and that are alive at once while the loss runs.
+
+    In place: the logits alone. Vocabulary-parallel: the logits and their fp32 copy, which becomes the softmax; backward
+    the same with the gradient. Compiled: exponentials beside the fp32 logits, as nothing is done in place. Eager: backward
+    holds the logits, the log-softmax, its gradient and that of the logits (PyTorch `log_softmax`, `nll_loss`).
+    """
+    element, framework = columns.activation_bytes, columns.framework
+    kernel = framework.fused_loss if columns.cross_entropy_fusion else framework.unfused_loss
+    return {
+        LossKernel.IN_PLACE: (element, element),
+        LossKernel.VOCAB_PARALLEL: (FP32_BYTES, FP32_BYTES + element),
+        LossKernel.COMPILED: (FP32_BYTES, 2 * FP32_BYTES + element),
+        LossKernel.EAGER: (FP32_BYTES + element, 3 * FP32_BYTES + element),
+    }[kernel]

@@ -88,15 +88,21 @@ def _activation(
     branches: int,
     dropped_by: tuple[RecomputeModule, ...],
 ) -> Operator:
-    """Fused activation: reads every branch, writes one; keeps its input."""
+    """Activation: reads every branch, writes one; keeps its input. In several kernels it also keeps the activated branch for
+    the product with the gate or, in experts, with the router's probability."""
     element = columns.activation_bytes
+    multiplied = branches > 1 or module is Module.EXPERT_ACTIVATION
+    activated = (Tensor(f"{name} before its product", ("tokens", "ffn"), (tokens, width), element, dropped_by),)
     return Operator(
         name,
         OperatorKind.STREAM,
         module,
         stream_forward=(branches + 1) * tokens * width * element,
         stream_backward=(2 * branches + 1) * tokens * width * element,
-        saved=(Tensor(f"{name} input", ("tokens", "branches", "ffn"), (tokens, branches, width), element, dropped_by),),
+        saved=(
+            Tensor(f"{name} input", ("tokens", "branches", "ffn"), (tokens, branches, width), element, dropped_by),
+            *(activated if multiplied and not columns.framework.fused_activation else ()),
+        ),
     )
 
 

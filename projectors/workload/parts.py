@@ -18,6 +18,7 @@ from projectors.workload.operators import (
 
 FP32_BYTES = 4
 INT64_BYTES = 8
+MASK_BYTES = 1
 
 
 def norm(
@@ -55,7 +56,17 @@ def norm(
 def residual(name: str, columns: Columns, width: int) -> Operator:
     """Residual add of [tokens, width]: two reads and a write forward; the gradients of both branches add up backward."""
     passes = columns.tokens_sp * width * columns.activation_bytes
-    return Operator(name, OperatorKind.STREAM, Module.RESIDUAL, stream_forward=3 * passes, stream_backward=3 * passes)
+    return Operator(
+        name, OperatorKind.STREAM, Module.RESIDUAL, stream_forward=3 * passes, stream_backward=3 * passes,
+        saved=dropout_mask(columns, width),
+    )
+
+
+def dropout_mask(columns: Columns, width: int) -> tuple[Tensor, ...]:
+    """What dropout of [tokens, width] keeps, fused with the residual add: a byte per value (arXiv:2205.05198, 4.1)."""
+    if not columns.framework.hidden_dropout:
+        return ()
+    return (Tensor("dropout mask", ("tokens", "features"), (columns.tokens_sp, width), MASK_BYTES),)
 
 
 def linear(
