@@ -102,8 +102,16 @@ def convert(case: dict[str, Any]) -> dict[str, Any]:
     """One case in the contract's form."""
     if case["status"] != "ok" or not case["primary"] or case["class"]["task"] != "pretrain":
         raise LeftOut("not a primary pre-training result")
+    return converted(case)
+
+
+def converted(case: dict[str, Any]) -> dict[str, Any]:
+    """Any pre-training case in the contract's form."""
     notes = [case["notes"]] if case.get("notes") else []
     recipe = recipe_of(case, notes)
+    stages = (case.get("knobs") or {}).get("pp_layers_per_stage")
+    if stages and len(stages) > 1:
+        recipe["stage_layers"] = stages
     return {
         "id": case["id"],
         "source": source_of(case["source"]),

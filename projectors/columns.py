@@ -162,7 +162,7 @@ def columns_of(recipe: Recipe, cluster: ClusterSpec, framework: FrameworkProfile
     units = cluster.hardware.compute_units
     return Columns(
         gpus=cluster.gpus,
-        sequence_parallel=recipe.uses_sequence_parallel,
+        sequence_parallel=recipe.uses_sequence_parallel and (recipe.sequence_parallel is not None or framework.sequence_parallel),
         shard_group=recipe.shard_group or cluster.gpus_per_node,
         modules_recomputed=recipe.modules_recomputed,
         framework=framework,

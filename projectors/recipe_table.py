@@ -100,6 +100,6 @@ def _columns(table: RecipeTable, cluster: ClusterSpec, index: Index) -> Columns:
     tp = numbers.get("tp", columns.tp)
     if "sequence_parallel" in numbers:
         numbers["sequence_parallel"] = numbers["sequence_parallel"] & (tp > 1)
-    elif table.base.sequence_parallel is None or table.base.sequence_parallel:
+    elif table.base.sequence_parallel or (table.base.sequence_parallel is None and table.framework.sequence_parallel):
         numbers["sequence_parallel"] = np.asarray(tp) > 1
     return replace(columns, **numbers)

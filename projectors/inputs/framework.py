@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import Field
 
 from projectors.inputs.describe import Frozen, quantity
-from projectors.inputs.hardware import FrameworkOverhead, HardwareProfile
+from projectors.inputs.hardware import FrameworkOverhead, HardwareProfile, Precision
 
 
 class LossKernel(StrEnum):
@@ -59,6 +59,13 @@ class FrameworkProfile(Frozen):
     workspace_mib_range: Range | None = Field(default=None, description="Low and high end of workspace_mib")
     buffers_mib_range: Range | None = Field(default=None, description="Low and high end of buffers_mib")
     fragmentation_range: Range | None = Field(default=None, description="Low and high end of fragmentation")
+    gradient_bytes: dict[Precision, Annotated[float, Field(gt=0, le=64)]] = Field(
+        default_factory=dict,
+        description="Bytes per parameter of gradients and copies of them by precision, where grad_reduce_dtype does not decide",
+    )
+    sequence_parallel: bool = quantity(
+        True, says="Norms and residuals are split over tp where the recipe leaves it open; off: the framework cannot"
+    )
     flash_attention: bool = quantity(
         True, says="Attention in one kernel that keeps a log-sum-exp per query; off: keeps every probability"
     )
@@ -69,6 +76,25 @@ class FrameworkProfile(Frozen):
     fused_activation: bool = quantity(
         True,
         says="Activation in one kernel with its gate and the router's probability; off: the activated branch is kept too",
+    )
+    fused_norm: bool = quantity(
+        True, says="Norm in one kernel that keeps its input; off: keeps the input in fp32 and the normalized value"
+    )
+    attention_output_copied: bool = quantity(
+        False, says="The output projection keeps the attention output in another layout, beside attention's own"
+    )
+    gathered_inputs_kept: bool = quantity(
+        False, says="Column-parallel projections keep their input as gathered over tp; off: they gather it again in backward"
+    )
+    copies_kept: float = quantity(
+        0.0,
+        says="Bytes per token and feature that a layer of eager code keeps beside what its operators need",
+        unit="B",
+        least=0,
+        most=1000,
+    )
+    boundary_copies: float = quantity(
+        0.0, says="Copies of a stage's input that every microbatch in flight keeps beside the saved tensors", least=0, most=100
     )
     fused_loss: LossKernel = quantity(LossKernel.IN_PLACE, says="Cross entropy of recipes with cross_entropy_fusion")
     unfused_loss: LossKernel = quantity(LossKernel.VOCAB_PARALLEL, says="Cross entropy of recipes without it")

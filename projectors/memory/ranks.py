@@ -57,6 +57,8 @@ def rank_bytes(card: ModelCard, hardware: HardwareProfile, columns: Columns, pla
     )
     parameters, gradients, optimizer = _model_state(columns, dense, expert, matrices)
     saved, recompute_transient = _saved(columns, plan, parts, counts)
+    if plan.ranks > 1 and columns.framework.boundary_copies:
+        saved = saved + columns.framework.boundary_copies * boundary_bytes(card, columns)
     of_logits = counts @ parts.logits
     activations, logits, live = _at_peak(columns, plan, saved, of_logits)
     held = counts > 0
@@ -165,10 +167,9 @@ def _communication_buffers(
 ) -> Floats:
     """Tensors of communication: pipeline receive buffers, DeepEP buffers, gathered shards."""
     element = columns.activation_bytes
-    boundary: Quantity = columns.tokens_sp * card.residual_width * element
     buffers = np.zeros(shape)
     if plan.ranks > 1:
-        buffers += PIPELINE_BUFFERS * boundary
+        buffers += PIPELINE_BUFFERS * boundary_bytes(card, columns)
     if card.moe and columns.moe_dispatch not in (MoeDispatch.ALLTOALL, MoeDispatch.ALLGATHER):
         copies = card.moe.top_k * columns.tokens_sp * (np.asarray(columns.ep) > 1)
         buffers += DEEPEP_BUFFER_COPIES * copies * card.hidden_size * element
@@ -178,6 +179,11 @@ def _communication_buffers(
     if columns.sharding.gradients:
         buffers += largest * state_bytes(columns).gradient
     return buffers
+
+
+def boundary_bytes(card: ModelCard, columns: Columns) -> Quantity:
+    """What one pipeline rank sends to the next of one microbatch."""
+    return columns.tokens_sp * card.residual_width * columns.activation_bytes
 
 
 def _by_rank(plan: StagePlan, values: Floats) -> Floats:

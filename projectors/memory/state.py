@@ -28,7 +28,7 @@ class StateBytes:
     """Bytes per parameter before sharding."""
 
     weight: int
-    gradient: int
+    gradient: float
     master: int
     matrix_moments: int  # of layer matrices
     other_moments: int   # of everything else
@@ -46,7 +46,8 @@ def state_bytes(columns: Columns) -> StateBytes:
     weight = columns.weight_bytes
     if columns.sharding.parameters:
         weight = max(weight, master_format.nbytes)
-    gradient = columns.weight_bytes if columns.precision is Precision.FP32 else columns.grad_reduce_dtype.nbytes
+    formats = columns.weight_bytes if columns.precision is Precision.FP32 else columns.grad_reduce_dtype.nbytes
+    gradient = columns.framework.gradient_bytes.get(columns.precision, formats)
     moments = MOMENT_BYTES[columns.optimizer]
     other = MOMENT_BYTES[Optimizer.ADAM] if columns.optimizer is Optimizer.MUON else moments
     return StateBytes(weight, gradient, 0 if own_master else master_format.nbytes, moments, other)

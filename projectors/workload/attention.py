@@ -23,6 +23,7 @@ from projectors.workload.parts import (
     linear_input,
     norm,
     out_of_tensor_parallel,
+    tokens_of_input,
 )
 
 
@@ -47,7 +48,9 @@ def grouped_query_attention(card: ModelCard, columns: Columns, window: int | Non
         linear(
             "qkv projection", columns, Module.ATTENTION, rows=tokens, inputs=hidden, outputs=width,
             bias=width if card.qkv_bias else 0,
-            saved=(linear_input("attention norm output", columns, columns.tokens_sp, hidden, RecomputeModule.LAYERNORM),),
+            saved=(
+                linear_input("attention norm output", columns, tokens_of_input(columns), hidden, RecomputeModule.LAYERNORM),
+            ),
             collectives=into_tensor_parallel(columns, hidden),
         )
     ]
@@ -185,7 +188,8 @@ def _output_projection(card: ModelCard, columns: Columns, width: Quantity) -> Op
 
 def attention_output(columns: Columns, width: Quantity) -> Tensor:
     """Kept once for attention's backward and the projection's weight gradient; in fp8 the cast is kept beside it."""
-    element = columns.activation_bytes + (columns.operand_bytes if columns.fp8 else 0)
+    copies = 2 if columns.framework.attention_output_copied else 1
+    element = copies * columns.activation_bytes + (columns.operand_bytes if columns.fp8 else 0)
     return Tensor("attention output", ("tokens", "features"), (columns.tokens, width), element)
 
 

@@ -24,6 +24,7 @@ from projectors.workload.parts import (
     linear,
     norm,
     out_of_tensor_parallel,
+    tokens_of_input,
 )
 
 LOSS_REDUCTIONS = 3
@@ -125,11 +126,11 @@ def _head_has_own_weight(card: ModelCard, columns: Columns) -> bool:
 
 def _head(card: ModelCard, columns: Columns, *, own_weight: bool) -> Operator:
     """Logits [tokens, vocabulary / tp]. Always in the activation format: fp8 recipes leave the head out."""
-    tokens, own, hidden = columns.tokens, columns.tokens_sp, card.hidden_size
+    tokens, hidden = columns.tokens, card.hidden_size
     rows = columns.vocabulary(card.vocab_size)
     projection = linear(
         "output head", columns, Module.HEAD, rows=tokens, inputs=hidden, outputs=rows,
-        saved=(Tensor("head input", ("tokens", "features"), (own, hidden), columns.activation_bytes),),
+        saved=(Tensor("head input", ("tokens", "features"), (tokens_of_input(columns), hidden), columns.activation_bytes),),
         collectives=into_tensor_parallel(columns, hidden),
     )
     weights = (Tensor("head weight", ("vocabulary", "features"), (rows, hidden), columns.weight_bytes),) if own_weight else ()

@@ -15,7 +15,15 @@ from projectors.workload.operators import (
     OperatorKind,
     Tensor,
 )
-from projectors.workload.parts import FP32_BYTES, INT64_BYTES, into_tensor_parallel, linear, linear_input, out_of_tensor_parallel
+from projectors.workload.parts import (
+    FP32_BYTES,
+    INT64_BYTES,
+    into_tensor_parallel,
+    linear,
+    linear_input,
+    out_of_tensor_parallel,
+    tokens_of_input,
+)
 
 ROUTING_MAP_BYTES = 1   # boolean token x expert map
 ROW_MAP_BYTES = 4       # int32 source row of every dispatched token
@@ -23,7 +31,7 @@ ROW_MAP_BYTES = 4       # int32 source row of every dispatched token
 
 def dense_mlp(card: ModelCard, columns: Columns) -> tuple[Operator, ...]:
     """Up (and gate) projection, activation, down projection on [tokens, hidden]."""
-    norm_output = linear_input("MLP norm output", columns, columns.tokens_sp, card.hidden_size, RecomputeModule.LAYERNORM)
+    norm_output = linear_input("MLP norm output", columns, tokens_of_input(columns), card.hidden_size, RecomputeModule.LAYERNORM)
     return _mlp(card, columns, card.ffn_hidden_size, card.mlp_bias, Module.MLP, RecomputeModule.MLP, (norm_output,), "")
 
 

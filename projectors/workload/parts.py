@@ -38,6 +38,7 @@ def norm(
     """
     element = columns.activation_bytes
     passes = tokens * width * element
+    statistics = Tensor(f"{name} statistics", ("tokens", "values"), (tokens, kind.parameters_per_feature), FP32_BYTES)
     gain = Tensor(f"{name} gain", ("features",), (width * kind.parameters_per_feature,), columns.weight_bytes)
     return Operator(
         name,
@@ -47,8 +48,13 @@ def norm(
         stream_forward=2 * passes,
         stream_backward=3 * passes,
         saved=(
-            Tensor(f"{name} input", ("tokens", "features"), (tokens, width), element),
-            Tensor(f"{name} statistics", ("tokens", "values"), (tokens, kind.parameters_per_feature), FP32_BYTES),
+            (Tensor(f"{name} input", ("tokens", "features"), (tokens, width), element), statistics)
+            if columns.framework.fused_norm
+            else (
+                Tensor(f"{name} input in fp32", ("tokens", "features"), (tokens, width), FP32_BYTES),
+                Tensor(f"{name} normalized", ("tokens", "features"), (tokens, width), element),
+                statistics,
+            )
         ),
     )
 
@@ -58,8 +64,15 @@ def residual(name: str, columns: Columns, width: int) -> Operator:
     passes = columns.tokens_sp * width * columns.activation_bytes
     return Operator(
         name, OperatorKind.STREAM, Module.RESIDUAL, stream_forward=3 * passes, stream_backward=3 * passes,
-        saved=dropout_mask(columns, width),
+        saved=(*dropout_mask(columns, width), *_copies(columns, width)),
     )
+
+
+def _copies(columns: Columns, width: int) -> tuple[Tensor, ...]:
+    """Copies that eager code keeps, half of a layer's at each of its two residual adds."""
+    if not columns.framework.copies_kept:
+        return ()
+    return (Tensor("copies", ("tokens", "features"), (columns.tokens_sp, width), columns.framework.copies_kept / 2),)
 
 
 def dropout_mask(columns: Columns, width: int) -> tuple[Tensor, ...]:
@@ -101,6 +114,11 @@ def linear_input(
 ) -> Tensor:
     """The input that a projection keeps for its weight gradient: the fp8 cast in fp8, else the activation itself."""
     return Tensor(name, ("tokens", features), (tokens, width), columns.operand_bytes, dropped_by)
+
+
+def tokens_of_input(columns: Columns) -> Quantity:
+    """Tokens of the input that a column-parallel projection keeps: its share of the sequence, or all of them."""
+    return columns.tokens if columns.framework.gathered_inputs_kept else columns.tokens_sp
 
 
 def into_tensor_parallel(
