@@ -17,6 +17,9 @@ from projectors.projection import project
 from projectors.results import MemoryBreakdown, Projection
 from projectors.text import GIB, percent_text, table_text
 
+FAR_OFF = 0.15
+"""A memory error beyond this is listed with what is known of the case."""
+
 NO_MARGIN = 0.0
 """A run that was measured fitted; how much its planner kept free does not matter."""
 
@@ -120,9 +123,14 @@ def summary(errors: Iterable[float | None]) -> ErrorSummary | None:
 def validation_json(cases: Sequence[ValidatedCase]) -> dict[str, object]:
     """What `validate --json` prints (design/interface.md)."""
     by_hardware = _groups(cases, lambda each: each.case.cluster.hardware.name)
+    by_memory = _groups([each for each in cases if each.memory_error is not None], _framework_and_kind)
     return {
         "cases": [_case_json(each) for each in cases],
-        "summary": {**_errors_json(cases), "by_hardware": {name: _errors_json(group) for name, group in by_hardware}},
+        "summary": {
+            **_errors_json(cases),
+            "by_hardware": {name: _errors_json(group) for name, group in by_hardware},
+            "by_memory": {name: _summary_json(summary(each.memory_error for each in group)) for name, group in by_memory},
+        },
     }
 
 
@@ -137,19 +145,33 @@ def validation_text(cases: Sequence[ValidatedCase]) -> str:
     """Errors by framework and hardware, for people."""
     head = ("", "cases", "bias", "median", "p90", "worst")
     tables = []
-    for title, errors in (("Throughput", "throughput_error"), ("Memory", "memory_error")):
+    for title, errors, key in (
+        ("Throughput", "throughput_error", _framework_on_hardware),
+        ("Memory", "memory_error", _framework_and_kind),
+    ):
         rows = []
-        for name, group in [("all", list(cases)), *_groups(cases, _framework_on_hardware)]:
+        for name, group in [("all", list(cases)), *_groups(cases, key)]:
             found = summary(getattr(each, errors) for each in group)
             if found:
                 rows.append((name, str(found.count), *map(percent_text, (found.bias, found.median, found.p90, found.worst))))
         tables.append(f"{title}: (projected - measured) / measured\n" + table_text(head, rows))
+    far = [
+        f"{each.case.id}: {percent_text(each.memory_error)}; {each.case.notes or 'no remark'}"
+        for each in sorted(cases, key=lambda each: abs(each.memory_error or 0.0), reverse=True)
+        if each.memory_error is not None and abs(each.memory_error) > FAR_OFF
+    ]
     skipped = [f"{each.case.id}: {each.skipped}" for each in cases if each.skipped]
-    return "\n\n".join([*tables, *([f"Not projected: {len(skipped)}\n" + "\n".join(skipped)] if skipped else [])])
+    lists = (f"Memory off by more than {percent_text(FAR_OFF)}", far), ("Not projected", skipped)
+    return "\n\n".join([*tables, *(f"{title}: {len(lines)}\n" + "\n".join(lines) for title, lines in lists if lines)])
 
 
 def _framework_on_hardware(each: ValidatedCase) -> str:
     return f"{each.framework} on {each.case.cluster.hardware.name}"
+
+
+def _framework_and_kind(each: ValidatedCase) -> str:
+    kind = each.case.measured.memory_kind
+    return f"{each.framework}, {kind.value if kind else 'kind not known'}"
 
 
 def _groups(cases: Sequence[ValidatedCase], key: Callable[[ValidatedCase], str]) -> list[tuple[str, list[ValidatedCase]]]:

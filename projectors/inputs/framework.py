@@ -2,6 +2,10 @@
 
 The defaults are Megatron-Core's; `profiles/frameworks` states where each figure comes from. `communication_units`: 20 of the 132
 SMs of an H800 (DeepSeek-V3, arXiv:2412.19437, 3.2.2 and 3.5.1); NCCL and RCCL take one per channel, of the same order.
+
+Ranges: a context takes 0.3 GiB with lazily loaded kernels and over 1 GiB with all of them (pytorch/pytorch issue 107667); a
+communicator 544 MiB between two GPUs and 688 among more (NVIDIA/nccl issue 964); the allocator holds 1.009 to 1.18 times what is
+allocated (24 runs of huggingface.co/nanotron/old_bench).
 """
 
 from __future__ import annotations
@@ -54,11 +58,11 @@ class FrameworkProfile(Frozen):
     fragmentation: float | None = quantity(
         None, says="Allocator slack over allocated bytes; null = the hardware's", least=0, most=1
     )
-    context_gib_range: Range | None = Field(default=None, description="Low and high end of context_gib")
-    communicator_mib_range: Range | None = Field(default=None, description="Low and high end of communicator_mib")
+    context_gib_range: Range | None = Field(default=(0.3, 1.1), description="Low and high end of context_gib")
+    communicator_mib_range: Range | None = Field(default=(544, 688), description="Low and high end of communicator_mib")
     workspace_mib_range: Range | None = Field(default=None, description="Low and high end of workspace_mib")
     buffers_mib_range: Range | None = Field(default=None, description="Low and high end of buffers_mib")
-    fragmentation_range: Range | None = Field(default=None, description="Low and high end of fragmentation")
+    fragmentation_range: Range | None = Field(default=(0.009, 0.18), description="Low and high end of fragmentation")
     gradient_bytes: dict[Precision, Annotated[float, Field(gt=0, le=64)]] = Field(
         default_factory=dict,
         description="Bytes per parameter of gradients and copies of them by precision, where grad_reduce_dtype does not decide",

@@ -70,10 +70,16 @@ def overhead(card: ModelCard, hardware: HardwareProfile, columns: Columns, tenso
 
 
 def _at_end(framework: FrameworkProfile, point: FrameworkOverhead, end: int) -> tuple[FrameworkOverhead, float]:
-    """The terms and the framework's buffers at the low (0) or high (1) end of their ranges; a term without one stays."""
-    ranges = {name: getattr(framework, f"{name}_range") for name in FrameworkOverhead.model_fields}
-    terms = point.model_copy(update={name: ends[end] for name, ends in ranges.items() if ends is not None})
-    return terms, framework.buffers_mib_range[end] if framework.buffers_mib_range else framework.buffers_mib
+    """The terms and the framework's buffers at the low (0) or high (1) end of their ranges; a term without one stays, and none
+    goes past its own figure."""
+    outer = max if end else min
+
+    def at_end(name: str, figure: float) -> float:
+        ends = getattr(framework, f"{name}_range")
+        return outer(figure, ends[end]) if ends else figure
+
+    terms = point.model_copy(update={name: at_end(name, getattr(point, name)) for name in FrameworkOverhead.model_fields})
+    return terms, at_end("buffers_mib", framework.buffers_mib)
 
 
 def communicators(columns: Columns) -> Quantity:

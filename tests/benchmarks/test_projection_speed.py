@@ -8,7 +8,7 @@ import numpy as np
 
 from projectors.inputs import Recipe, library
 from projectors.inputs.loading import load_study
-from projectors.inputs.recipe import Recompute, Schedule, Sharding
+from projectors.inputs.recipe import FloatFormat, Recompute, Schedule, Sharding
 from projectors.memory import peak_bytes
 from projectors.projection import project_study
 from projectors.recipe_table import product_table
@@ -43,3 +43,20 @@ def test_memory_of_100_000_recipes(benchmark: Any) -> None:
     assert table.length >= 100_000
     peaks = benchmark.pedantic(peak_bytes, (card, cluster, table), rounds=5, warmup_rounds=1)
     assert np.all(peaks > 0)
+
+
+def test_memory_of_1_000_000_recipes_against_a_cap(benchmark: Any) -> None:
+    card, cluster = library.model("mixtral-8x22b"), library.cluster("h100-128x8")
+    table = product_table(
+        Recipe(gbs=16384, seq_length=8192),
+        {
+            "tp": [1, 2, 4, 8], "pp": [1, 2, 4, 7, 8], "ep": [1, 2, 4, 8], "cp": [1, 2, 4, 8], "mbs": [1, 2, 4, 8, 16],
+            "vpp": [1], "schedule": [Schedule.GPIPE, Schedule.ONE_F_ONE_B, Schedule.ZB_H1, Schedule.ZB_H2],
+            "recompute": list(Recompute), "sharding": [Sharding.NONE, Sharding.ZERO1, Sharding.ZERO3],
+            "cross_entropy_fusion": [True, False], "grad_reduce_dtype": [FloatFormat.FP32, FloatFormat.BF16],
+            "offload_optimizer": [0.0, 0.25, 0.5, 0.75, 1.0],
+        },
+    )
+    assert table.length >= 1_000_000
+    peaks = benchmark.pedantic(peak_bytes, (card, cluster, table), rounds=1, warmup_rounds=1)
+    assert 0 < np.count_nonzero(peaks <= cluster.hardware.capacity_bytes) < table.length

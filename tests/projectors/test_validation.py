@@ -67,5 +67,19 @@ def test_json_has_every_case_and_its_groups() -> None:
     cases = shipped_cases()[:4]
     answer = json.loads(json.dumps(validation_json(validate(cases)), allow_nan=False))
     assert [each["id"] for each in answer["cases"]] == [case.id for case in cases]
-    assert set(answer["summary"]) == {"throughput", "memory", "by_hardware"}
+    assert set(answer["summary"]) == {"throughput", "memory", "by_hardware", "by_memory"}
     assert set(answer["summary"]["by_hardware"]) == {case.cluster.hardware.name for case in cases}
+
+
+def test_memory_is_summed_up_by_framework_and_kind_and_what_is_far_off_is_listed() -> None:
+    case = next(case for case in shipped_cases() if case.measured.memory_gib and case.framework == "Megatron-LM CI")
+    assert case.measured.memory_gib is not None
+    doubled = case.measured.model_copy(update={"memory_gib": 2 * case.measured.memory_gib})
+    twice = case.model_copy(update={"id": "twice", "measured": doubled, "notes": "measured twice"})
+    found = validate([case, twice])
+    (name,) = json.loads(json.dumps(validation_json(found)))["summary"]["by_memory"]
+    assert name.endswith(", allocated")
+    text = validation_text(found)
+    assert name in text
+    assert "Memory off by more than 15.0%: 1\ntwice: -" in text
+    assert "measured twice" in text

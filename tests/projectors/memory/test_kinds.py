@@ -13,6 +13,7 @@ from projectors.results import MemoryBreakdown
 from projectors.validation import memory_as_measured
 
 GIB = 2**30
+NO_RANGES = dict.fromkeys(f"{term}_range" for term in ("context_gib", "communicator_mib", "workspace_mib", "fragmentation"))
 FIGURES = {"context_gib": 2.0, "communicator_mib": 512.0, "workspace_mib": 256.0, "fragmentation": 0.1}
 
 
@@ -23,7 +24,7 @@ def memory(study: Study) -> MemoryBreakdown:
 
 
 def with_figures(name: str, **more: object) -> Study:
-    return replace(library.study(name), "framework", {"name": "own", **FIGURES, **more})
+    return replace(library.study(name), "framework", {"name": "own", **NO_RANGES, **FIGURES, **more})
 
 
 def test_one_gpu_has_no_communicators() -> None:
@@ -74,3 +75,9 @@ def test_a_measured_figure_is_compared_with_its_own_kind_and_rank() -> None:
     assert compared(MemoryKind.ALLOCATED, MemoryRank.LAST) == last.allocated
     assert compared(MemoryKind.RESERVED, MemoryRank.FIRST) == first.reserved
     assert compared(MemoryKind.DEVICE, MemoryRank.PEAK) == found.peak_bytes
+
+
+def test_a_figure_outside_its_range_is_an_end_of_it() -> None:
+    (rank,) = memory(with_figures("llama3.1-8b-h100-1x1", context_gib_range=[0.5, 1.0])).ranks
+    assert rank.low == pytest.approx(rank.total - 1.5 * GIB, abs=9)
+    assert rank.high == pytest.approx(rank.total, abs=9)
