@@ -66,6 +66,8 @@ MODULES = {
     "mlp": "mlp",
     "shared_expert": "mlp",
 }
+PRINTED = {"litgpt": {"mem_kind": "torch max_memory_allocated in units of 1e9 bytes"}}  # litgpt/pretrain.py
+STATES = {"litgpt": {"master_weights": "bf16", "optimizer": "adam-bf16-moments", "grad_reduce_dtype": "bf16"}}  # bf16-true
 SHAPE = ("hidden_size", "num_attention_heads", "num_query_groups", "ffn_hidden_size")
 SUB_CHANNEL = ("H100", "H800", "H200")  # there "MX" columns mean sub-channel fp8 (facts/measured.md, caveat 3)
 
@@ -109,6 +111,7 @@ def converted(case: dict[str, Any]) -> dict[str, Any]:
     """Any pre-training case in the contract's form."""
     notes = [case["notes"]] if case.get("notes") else []
     recipe = recipe_of(case, notes)
+    recipe.update(STATES.get(case["group"], {}))
     stages = (case.get("knobs") or {}).get("pp_layers_per_stage")
     if stages and len(stages) > 1:
         recipe["stage_layers"] = stages
@@ -119,7 +122,7 @@ def converted(case: dict[str, Any]) -> dict[str, Any]:
         "cluster": cluster_of(case["hardware"]),
         "recipe": recipe,
         "framework": case.get("framework") or "",
-        "measured": measured_of(case["measured"], notes),
+        "measured": measured_of(case["measured"] | PRINTED.get(case["group"], {}), notes),
         "notes": "; ".join(notes) or None,
     }
 
@@ -301,6 +304,8 @@ def recompute_of(stated: str | None, notes: list[str]) -> dict[str, Any]:
     if stated.startswith("full"):
         layers = re.search(r"(\d+) layers(?! \(all\))", stated)
         return {"recompute": "full", **({"recompute_num_layers": int(layers[1])} if layers else {})}
+    if stated.startswith("selective (per-op SAC)"):  # torchtitan's; the framework profile says what it keeps
+        return {"recompute": "selective"}
     if stated.startswith("selective (attention core)") or stated == "selective":
         return {"recompute": "selective", "recompute_modules": ["core_attention"]}
     if stated.startswith("selective: "):
@@ -324,7 +329,10 @@ def measured_of(measured: dict[str, Any], notes: list[str]) -> dict[str, Any]:
     if "memory_gib" in kept:
         kind = measured.get("mem_kind") or ""
         kept_kind = "reserved" if "reserved" in kind else "allocated" if "alloc" in kind else "device"
-        notes.append(f"memory: {kind}" if "GiB" in kind else f"memory: {kind or 'kind not published'}, printed GB read as GiB")
+        if "1e9 bytes" in kind:
+            kept["memory_gib"] = round(kept["memory_gib"] * 1e9 / 2**30, 3)
+        unit = "" if "GiB" in kind or "1e9" in kind else ", printed GB read as GiB"
+        notes.append(f"memory: {kind or 'kind not published'}{unit}")
         return {**kept, "memory_kind": kept_kind, **rank_of(kind)}
     return dict(kept)
 

@@ -85,12 +85,19 @@ def zero_bubble(case: dict[str, Any]) -> None:
         case["recipe_besides"] = {"stage_layers": list(even_layers(layers, 2 * pp))}
 
 
+def litgpt(case: dict[str, Any]) -> None:
+    """The script's global batch says nothing of memory: an iteration is one microbatch of every GPU."""
+    if "thunder" in case["framework"]:
+        raise LeftOut("compiled by Thunder, whose executors decide what is kept")
+    case["gbs"] = case["gbs"] or case["mbs"] * case["hardware"]["num_gpus"]
+
+
 def megatron_ci(_case: dict[str, Any]) -> None:
     """The tests' command lines are converted by `make_ci_measured.py`."""
     raise LeftOut("converted with its command line")
 
 
-KNOWN = {"zero-bubble": zero_bubble, "megatron-ci": megatron_ci}
+KNOWN = {"zero-bubble": zero_bubble, "litgpt": litgpt, "megatron-ci": megatron_ci}
 """What a group's source states elsewhere, filled into a case."""
 
 

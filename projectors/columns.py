@@ -90,6 +90,7 @@ class Columns:
     optimizer: Optimizer
     master_weights: FloatFormat
     grad_reduce_dtype: FloatFormat
+    per_operator_recompute: bool = False  # selective recompute keeps outputs of operators, not all but some modules
     vocabulary_multiple: int = VOCABULARY_MULTIPLE
     framework: FrameworkProfile = DEFAULT_FRAMEWORK
     contention: bool = False
@@ -166,6 +167,9 @@ def columns_of(recipe: Recipe, cluster: ClusterSpec, framework: FrameworkProfile
         shard_group=recipe.shard_group or cluster.gpus_per_node,
         modules_recomputed=recipe.modules_recomputed,
         framework=framework,
+        per_operator_recompute=(
+            recipe.recompute is Recompute.SELECTIVE and not recipe.recompute_modules and framework.recompute_per_operator
+        ),
         contention=cluster.contention,
         communication_share=min(framework.communication_units / units, 1.0) if cluster.contention else 0.0,
         **shared,

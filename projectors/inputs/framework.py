@@ -67,6 +67,10 @@ class FrameworkProfile(Frozen):
         default_factory=dict,
         description="Bytes per parameter of gradients and copies of them by precision, where grad_reduce_dtype does not decide",
     )
+    gradient_buckets: bool = quantity(
+        False,
+        says="Gradients that are not sharded are copied into buckets to be reduced (PyTorch DDP); off: they lie in the buckets",
+    )
     sequence_parallel: bool = quantity(
         True, says="Norms and residuals are split over tp where the recipe leaves it open; off: the framework cannot"
     )
@@ -86,6 +90,11 @@ class FrameworkProfile(Frozen):
     )
     attention_output_copied: bool = quantity(
         False, says="The output projection keeps the attention output in another layout, beside attention's own"
+    )
+    recompute_per_operator: bool = quantity(
+        False,
+        says="Selective recompute that names no module keeps the outputs of attention and of every second matrix product; off: "
+        "everything but core attention",
     )
     gathered_inputs_kept: bool = quantity(
         False, says="Column-parallel projections keep their input as gathered over tp; off: they gather it again in backward"

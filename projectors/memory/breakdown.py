@@ -9,7 +9,7 @@ from projectors.inputs.framework import overhead_of
 from projectors.inputs.hardware import MIB, HardwareProfile
 from projectors.inputs.model_card import ModelCard
 from projectors.inputs.recipe import Recompute
-from projectors.memory.overhead import communicators
+from projectors.memory.overhead import communicators, device_ends
 from projectors.memory.parts import read_parts
 from projectors.memory.ranks import RankBytes, rank_bytes
 from projectors.memory.state import FP8_CASTS_PER_WEIGHT, shard_sizes, state_bytes
@@ -27,6 +27,7 @@ def memory_breakdown(
     `model`: the parts of the model under these columns, with the plan's layer kinds.
     """
     found = rank_bytes(card, hardware, columns, plan, read_parts(card, model, columns, 1))
+    low, high = device_ends(card, hardware, columns, found.overhead)
     ranks = []
     for rank in range(plan.ranks):
         nbytes = {component: int(np.ceil(values[rank, 0])) for component, values in found.components.items()}
@@ -38,8 +39,8 @@ def memory_breakdown(
             rank, nbytes, formulas, float(found.in_flight[rank, 0]), parameters,
             allocated=int(beside.allocated[rank, 0]),
             reserved=int(beside.reserved[rank, 0]),
-            low=int(beside.low[rank, 0]),
-            high=int(beside.high[rank, 0]),
+            low=int(low[rank, 0]),
+            high=int(high[rank, 0]),
             chunk_bytes=kept,
         ))
     return MemoryBreakdown(tuple(ranks), hardware.capacity_bytes, margin)

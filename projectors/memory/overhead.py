@@ -27,8 +27,6 @@ class Overhead:
     slack: Floats            # reserved less allocated
     context: float
     communicators: Quantity
-    low: Floats              # of the whole device, every term at the low end of its range
-    high: Floats
 
     @property
     def reserved(self) -> Floats:
@@ -43,30 +41,36 @@ class Overhead:
 def overhead(card: ModelCard, hardware: HardwareProfile, columns: Columns, tensors: Floats) -> Overhead:
     """Beside `tensors`, the bytes of every tensor that the model and its communication need at the peak, [ranks, n]."""
     point = overhead_of(columns.framework, hardware)
-    opened = communicators(columns)
-    streams = columns.framework.expert_gemm_streams if card.moe else 0
+    workspace = _held(card, columns, point, columns.framework.buffers_mib)
+    allocated = tensors + workspace
+    return Overhead(
+        allocated=allocated,
+        workspace=workspace,
+        slack=point.fragmentation * allocated,
+        context=point.context_gib * GIB,
+        communicators=communicators(columns) * (point.communicator_mib * MIB),
+    )
 
-    def held(terms: FrameworkOverhead, buffers_mib: float) -> float:
-        """GEMM workspaces and the framework's own buffers. Half of the workspaces is Transformer Engine's, one of them per
-        stream of grouped GEMMs (`get_multi_stream_cublas_workspace`)."""
-        return (terms.workspace_mib * (1 + streams / 2) + buffers_mib) * MIB
+
+def device_ends(card: ModelCard, hardware: HardwareProfile, columns: Columns, found: Overhead) -> tuple[Floats, Floats]:
+    """Bytes of the whole device with every term at the low and at the high end of its range, [ranks, n] each."""
+    point = overhead_of(columns.framework, hardware)
+    opened = communicators(columns)
 
     def device(end: int) -> Floats:
         terms, buffers_mib = _at_end(columns.framework, point, end)
-        beside = terms.context_gib * GIB + opened * (terms.communicator_mib * MIB)
-        whole: Floats = (tensors + held(terms, buffers_mib)) * (1 + terms.fragmentation) + beside
+        allocated = found.allocated - found.workspace + _held(card, columns, terms, buffers_mib)
+        whole: Floats = allocated * (1 + terms.fragmentation) + terms.context_gib * GIB + opened * (terms.communicator_mib * MIB)
         return whole
 
-    workspace = held(point, columns.framework.buffers_mib)
-    return Overhead(
-        allocated=tensors + workspace,
-        workspace=workspace,
-        slack=point.fragmentation * (tensors + workspace),
-        context=point.context_gib * GIB,
-        communicators=opened * (point.communicator_mib * MIB),
-        low=device(0),
-        high=device(1),
-    )
+    return device(0), device(1)
+
+
+def _held(card: ModelCard, columns: Columns, terms: FrameworkOverhead, buffers_mib: float) -> float:
+    """GEMM workspaces and the framework's own buffers. Half of the workspaces is Transformer Engine's, one of them per stream of
+    grouped GEMMs (`get_multi_stream_cublas_workspace`)."""
+    streams = columns.framework.expert_gemm_streams if card.moe else 0
+    return (terms.workspace_mib * (1 + streams / 2) + buffers_mib) * MIB
 
 
 def _at_end(framework: FrameworkProfile, point: FrameworkOverhead, end: int) -> tuple[FrameworkOverhead, float]:

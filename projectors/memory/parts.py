@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from projectors.columns import Columns, Quantity
 from projectors.inputs.model_card import ModelCard
 from projectors.workload.model import ModelPart
-from projectors.workload.operators import Module
+from projectors.workload.operators import Module, OperatorKind
+from projectors.workload.parts import FP32_BYTES
 
 Floats = NDArray[np.float64]
 
@@ -71,5 +72,24 @@ def _read(part: ModelPart, columns: Columns, layer_input: Quantity) -> tuple[Any
             saved = saved + operator.saved_bytes(columns.modules_recomputed)
             in_full = in_full + operator.saved_bytes()
         transient = np.maximum(transient, operator.transient_bytes(columns.activation_bytes))
+    if columns.per_operator_recompute and part.is_layer:
+        saved = layer_input + _kept_outputs(part, columns)
     return dense, expert, matrices, saved, in_full, layer_input, logits, transient
 
+
+def _kept_outputs(part: ModelPart, columns: Columns) -> Quantity:
+    """Bytes that a layer keeps beside its input when selective recompute goes by operators: the output and log-sum-exp of
+    attention, and the outputs of every second matrix product, the first of them included; grouped products run again
+    (pytorch/torchtitan models/llama3/infra/parallelize.py, `_apply_ac_to_transformer_block`, option `op`)."""
+    kept: Quantity = 0
+    products = 0
+    for operator in part.operators:
+        if operator.attention is not None:
+            core = operator.attention
+            kept = kept + core.batch * core.queries * core.heads * (core.dim_v * columns.activation_bytes + FP32_BYTES)
+        elif operator.gemm is not None and operator.kind is OperatorKind.GEMM:
+            for width in operator.fused or (operator.gemm.n,):
+                products += 1
+                if products % 2:
+                    kept = kept + operator.gemm.m * width * columns.activation_bytes
+    return kept

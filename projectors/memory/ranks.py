@@ -92,6 +92,9 @@ def _model_state(columns: Columns, dense: Floats, expert: Floats, matrices: Floa
     weights = each.weight * sharded(dense, expert, sharding.parameters)
     casts = FP8_CASTS_PER_WEIGHT * (matrices if columns.fp8 and not sharding.parameters else np.zeros_like(matrices))
     gradients = each.gradient * sharded(dense, expert, sharding.gradients)
+    if columns.framework.gradient_buckets and not sharding.optimizer:
+        reduced = (dense * (np.asarray(dense_shards) > 1), expert * (np.asarray(expert_shards) > 1))
+        gradients = gradients + each.gradient * (reduced[0] + reduced[1])
     dense_matrices = np.maximum(matrices - expert, 0)
     moments = each.matrix_moments * sharded(dense_matrices, expert, sharding.optimizer) + each.other_moments * sharded(
         dense - dense_matrices, np.zeros_like(expert), sharding.optimizer

@@ -51,7 +51,7 @@ def grouped_query_attention(card: ModelCard, columns: Columns, window: int | Non
             saved=(
                 linear_input("attention norm output", columns, tokens_of_input(columns), hidden, RecomputeModule.LAYERNORM),
             ),
-            collectives=into_tensor_parallel(columns, hidden),
+            collectives=into_tensor_parallel(columns, hidden), fused=(heads * dim, kv_heads * dim, kv_heads * dim),
         )
     ]
     if card.qk_norm:

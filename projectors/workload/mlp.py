@@ -77,6 +77,7 @@ def _mlp(
         linear(
             f"{prefix}up projection", columns, module, rows=tokens, inputs=hidden, outputs=branches * width,
             bias=branches * width if bias else 0, saved=kept_input, collectives=into_tensor_parallel(columns, hidden),
+            fused=(width,) * branches,
         ),
         _activation(f"{prefix}activation", columns, module, tokens, width, branches, (dropped_by,)),
         linear(

@@ -160,6 +160,7 @@ class Operator:
     weights: tuple[Tensor, ...] = ()
     expert_weights: bool = False               # replicated over expert_dp instead of dp
     gemm: Gemm | None = None
+    fused: tuple[Quantity, ...] = ()           # widths of the projections whose outputs are one GEMM's here; () = one
     attention: Attention | None = None
     stream_forward: Quantity = 0               # HBM bytes read and written in the forward pass (STREAM only)
     stream_backward: Quantity = 0

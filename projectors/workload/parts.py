@@ -93,6 +93,7 @@ def linear(
     bias: Quantity = 0,
     saved: tuple[Tensor, ...] = (),
     collectives: tuple[Collective, ...] = (),
+    fused: tuple[Quantity, ...] = (),
 ) -> Operator:
     """A projection [rows, inputs] x [inputs, outputs] by this GPU's share of the weight; `bias` counts bias elements."""
     weights = [Tensor(f"{name} weight", ("inputs", "outputs"), (inputs, outputs), columns.weight_bytes)]
@@ -104,6 +105,7 @@ def linear(
         module,
         weights=tuple(weights),
         gemm=Gemm(rows, outputs, inputs),
+        fused=fused,
         saved=saved,
         collectives=collectives,
     )

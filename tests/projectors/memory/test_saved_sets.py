@@ -11,11 +11,14 @@ from projectors.inputs.changing import replace
 from projectors.inputs.framework import DEFAULT_FRAMEWORK, FrameworkProfile, LossKernel
 from projectors.inputs.hardware import Precision
 from projectors.inputs.model_card import ModelCard
+from projectors.inputs.recipe import Sharding
 from projectors.memory.state import state_bytes
+from projectors.projection import project_study
 from projectors.results import MemoryComponent, RankMemory
 from projectors.validation import framework_of, project, shipped_cases, summary, validate
 from projectors.workload.ends import loss_bytes
 from projectors.workload.layers import distinct_kinds, layer_operators
+from projectors.workload.parameters import model_parameters
 
 DENSE = library.model("gpt3-175b")
 MOE = library.model("mixtral-8x7b")
@@ -106,6 +109,22 @@ def test_nanotrons_layer_keeps_what_its_runs_say() -> None:
         assert kept == pytest.approx(measured, rel=0.03)
 
 
+def test_recompute_by_operators_keeps_every_second_product() -> None:
+    """Llama 3 8B: layer input, wq, wv, attention, w1 and w2 of the seven products and attention; 4096, 8 of 32 heads, 14336."""
+    study = replace(replace(library.study("llama3.1-8b-h100-1x1"), "framework", "torchtitan"), "recipe.recompute", "selective")
+    study = replace(replace(study, "recipe.mbs", 1), "recipe.seq_length", 8192)
+    named = replace(study, "recipe.recompute_modules", ["core_attention"])
+    by_operator, by_module = (
+        found.ranks[0].nbytes[MemoryComponent.ACTIVATIONS]
+        for each in (study, named)
+        if (found := project_study(each).memory) is not None
+    )
+    per_token = 2 * (4096 + 4096 + 1024 + 4096 + 14336 + 4096) + 4 * 32
+    ends = 2 * 2 * 4096 + 4 + 8  # input of the final norm and of the head, the norm's statistic, the token's number
+    assert by_operator == 8192 * (32 * per_token + ends)
+    assert by_module > by_operator
+
+
 def test_sequence_parallel_is_off_where_the_framework_has_none_and_the_recipe_leaves_it_open() -> None:
     without = DEFAULT_FRAMEWORK.model_copy(update={"sequence_parallel": False})
     assert columns(DENSE, DEFAULT_FRAMEWORK).sp == 4
@@ -117,6 +136,16 @@ def test_gradients_take_the_bytes_that_the_framework_states_for_the_precision() 
     framework = DEFAULT_FRAMEWORK.model_copy(update={"gradient_bytes": {Precision.FP16: 2.5}})
     assert state_bytes(columns(DENSE, framework, precision=Precision.FP16)).gradient == 2.5
     assert state_bytes(columns(DENSE, framework, precision=Precision.BF16)).gradient == 4
+
+
+@pytest.mark.parametrize(("sharding", "gpus", "copies"), [(Sharding.NONE, 8, 2), (Sharding.NONE, 1, 1), (Sharding.ZERO1, 8, 1)])
+def test_buckets_copy_gradients_that_are_reduced_and_not_sharded(sharding: Sharding, gpus: int, copies: int) -> None:
+    card, cluster = library.model("llama2-7b"), library.cluster(f"h100-1x{gpus}")
+    framework = DEFAULT_FRAMEWORK.model_copy(update={"gradient_buckets": True})
+    recipe = Recipe(gbs=8, seq_length=2048, sharding=sharding)
+    memory = project(card, cluster, recipe, memory_margin=0.0, framework=framework).memory
+    assert memory is not None
+    assert memory.ranks[0].nbytes[MemoryComponent.GRADIENTS] == copies * 4 * model_parameters(card).total
 
 
 def test_boundary_copies_are_kept_by_every_microbatch_in_flight() -> None:
