@@ -66,7 +66,10 @@ MODULES = {
     "mlp": "mlp",
     "shared_expert": "mlp",
 }
-PRINTED = {"litgpt": {"mem_kind": "torch max_memory_allocated in units of 1e9 bytes"}}  # litgpt/pretrain.py
+PRINTED = {
+    "litgpt": {"mem_kind": "torch max_memory_allocated in units of 1e9 bytes"},  # litgpt/pretrain.py
+    "nanotron": {"mem_kind": "kind not published, reserved taken: with nanotron's own stages no other kind is near"},
+}
 STATES = {"litgpt": {"master_weights": "bf16", "optimizer": "adam-bf16-moments", "grad_reduce_dtype": "bf16"}}  # bf16-true
 SHAPE = ("hidden_size", "num_attention_heads", "num_query_groups", "ffn_hidden_size")
 SUB_CHANNEL = ("H100", "H800", "H200")  # there "MX" columns mean sub-channel fp8 (facts/measured.md, caveat 3)
@@ -112,9 +115,8 @@ def converted(case: dict[str, Any]) -> dict[str, Any]:
     notes = [case["notes"]] if case.get("notes") else []
     recipe = recipe_of(case, notes)
     recipe.update(STATES.get(case["group"], {}))
-    stages = (case.get("knobs") or {}).get("pp_layers_per_stage")
-    if stages and len(stages) > 1:
-        recipe["stage_layers"] = stages
+    if case["group"].startswith("nanotron") and recipe["pp"] > 1:
+        recipe["stage_layers"] = nanotron_stages(case["model"], recipe["pp"])
     return {
         "id": case["id"],
         "source": source_of(case["source"]),
@@ -125,6 +127,22 @@ def converted(case: dict[str, Any]) -> dict[str, Any]:
         "measured": measured_of(case["measured"] | PRINTED.get(case["group"], {}), notes),
         "notes": "; ".join(notes) or None,
     }
+
+
+def nanotron_stages(model: dict[str, Any], pp: int) -> list[int]:
+    """Layers of each stage as nanotron splits by compute cost: a stage ends with the first block that passes its share; the head
+    costs h x V (huggingface/nanotron src/nanotron/models/base.py build_model, llama.py get_block_compute_costs). It gives the
+    splits that its logs print."""
+    hidden = model["hidden"]
+    layer = 4 * hidden * hidden + 3 * hidden * model["ffn"]
+    total = model["layers"] * layer + hidden * model["vocab"]
+    stages = [0] * pp
+    stage = 0
+    for number in range(1, model["layers"] + 1):
+        stages[stage] += 1
+        if stage < pp - 1 and number * layer > total * (stage + 1) / pp:
+            stage += 1
+    return stages
 
 
 def needed(entry: dict[str, Any], *keys: str) -> list[Any]:
