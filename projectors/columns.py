@@ -29,6 +29,9 @@ from projectors.inputs.recipe import (
 Quantity = int | float | NDArray[Any]
 """One number, or one number per recipe of a table."""
 
+MX_BLOCK = 32
+"""Elements that share a scale of one byte (OCP Microscaling Formats Specification 1.0, 5.2)."""
+
 VOCABULARY_MULTIPLE = 128
 """Embedding rows are padded to a multiple of this times tp (Megatron-LM, `--make-vocab-size-divisible-by`, default)."""
 
@@ -144,9 +147,12 @@ class Columns:
         return self.activation_bytes
 
     @property
-    def operand_bytes(self) -> int:
-        """Bytes of one element of a GEMM input kept for the weight gradient: 1 in fp8 (Transformer Engine keeps the cast)."""
-        return 1 if self.precision in (Precision.FP8, Precision.MXFP8) else self.activation_bytes
+    def operand_bytes(self) -> float:
+        """Bytes of one element of a GEMM input kept for the weight gradient: 1 in fp8 (Transformer Engine keeps the cast), and in
+        mxfp8 its share of a scale."""
+        if self.precision is Precision.MXFP8:
+            return 1 + 1 / MX_BLOCK
+        return 1 if self.precision is Precision.FP8 else self.activation_bytes
 
     @property
     def fp8(self) -> bool:

@@ -58,7 +58,7 @@ class Device:
     bytes_per_s: float
     launch: float                # seconds
     grouped: float               # grouped GEMM over a plain one of the same work
-    operand_bytes: int
+    operand_bytes: float
     activation_bytes: int
     gradient_bytes: int          # HBM bytes per weight gradient: read and write of the accumulated sum
     casts: bool

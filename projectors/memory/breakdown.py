@@ -62,7 +62,7 @@ def _formulas(
     allocated = sum(size for component, size in nbytes.items() if component is not MemoryComponent.FRAMEWORK)
     return {
         MemoryComponent.PARAMETERS: _sharded(columns, dense, expert, f"{each.weight} B", sharded=sharding.parameters)
-        + _if(casts, f" + {FP8_CASTS_PER_WEIGHT} cached fp8 casts of 1 B per layer weight"),
+        + _if(casts, f" + {FP8_CASTS_PER_WEIGHT} cached fp8 casts of {columns.operand_bytes:.4g} B per layer weight"),
         MemoryComponent.GRADIENTS: _sharded(columns, dense, expert, f"{each.gradient} B", sharded=sharding.gradients),
         MemoryComponent.OPTIMIZER: _sharded(columns, dense, expert, state, sharded=sharding.optimizer)
         + _if(columns.offload_optimizer, f" × {1 - columns.offload_optimizer:.0%} on the GPU"),

@@ -90,7 +90,8 @@ def _model_state(columns: Columns, dense: Floats, expert: Floats, matrices: Floa
         return dense_elements / dense_shards + expert_elements / expert_shards if on else dense_elements + expert_elements
 
     weights = each.weight * sharded(dense, expert, sharding.parameters)
-    casts = FP8_CASTS_PER_WEIGHT * (matrices if columns.fp8 and not sharding.parameters else np.zeros_like(matrices))
+    cast = columns.fp8 and not sharding.parameters
+    casts = FP8_CASTS_PER_WEIGHT * columns.operand_bytes * (matrices if cast else np.zeros_like(matrices))
     gradients = each.gradient * sharded(dense, expert, sharding.gradients)
     if columns.framework.gradient_buckets and not sharding.optimizer:
         reduced = (dense * (np.asarray(dense_shards) > 1), expert * (np.asarray(expert_shards) > 1))

@@ -11,8 +11,8 @@ from projectors.inputs.hardware import Precision
 from projectors.inputs.recipe import FloatFormat, Optimizer, Sharding
 
 FP8_CASTS_PER_WEIGHT = 2
-"""Cached fp8 copies of a layer weight, one byte each: as it is and transposed, for the forward pass and the input
-gradient (Transformer Engine caches both over the microbatches of a step)."""
+"""Cached fp8 copies of a layer weight, one byte each (and scales in mxfp8): as it is and transposed, for the forward pass
+and the input gradient (Transformer Engine caches both over the microbatches of a step)."""
 
 MOMENT_BYTES = {
     Optimizer.ADAM: 8,               # two fp32 moments

@@ -125,6 +125,26 @@ def test_recompute_by_operators_keeps_every_second_product() -> None:
     assert by_module > by_operator
 
 
+def test_mxfp8_keeps_a_byte_of_scale_per_block_of_32() -> None:
+    """Inputs of projections kept in fp8 are 1 byte per value, in mxfp8 33 bytes per 32; so are the cached casts of weights."""
+    fp8, mxfp8 = (columns(DENSE, DEFAULT_FRAMEWORK, precision=each) for each in (Precision.FP8, Precision.MXFP8))
+    kinds = distinct_kinds(DENSE)[0]
+    by_name = [
+        {tensor.name: tensor.nbytes for operator in layer_operators(DENSE, kinds, each) for tensor in operator.saved}
+        for each in (fp8, mxfp8)
+    ]
+    assert by_name[1]["attention norm output"] == by_name[0]["attention norm output"] * 33 / 32
+    cluster = library.cluster("b200-8x8")
+    weights = [
+        memory.ranks[0].nbytes[MemoryComponent.PARAMETERS]
+        for precision in (Precision.BF16, Precision.FP8, Precision.MXFP8)
+        if (memory := project(
+            DENSE, cluster, Recipe(gbs=64, seq_length=2048, tp=8, precision=precision), memory_margin=0.0
+        ).memory) is not None
+    ]
+    assert weights[2] - weights[0] == pytest.approx((weights[1] - weights[0]) * 33 / 32, abs=2)
+
+
 def test_sequence_parallel_is_off_where_the_framework_has_none_and_the_recipe_leaves_it_open() -> None:
     without = DEFAULT_FRAMEWORK.model_copy(update={"sequence_parallel": False})
     assert columns(DENSE, DEFAULT_FRAMEWORK).sp == 4
