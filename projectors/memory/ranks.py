@@ -141,6 +141,10 @@ def _at_peak(columns: Columns, plan: StagePlan, saved: Floats, logits: Floats) -
     for chosen, sets in _live_sets(columns, plan, recipes):
         kept = np.einsum("rkc,rcn->rkn", sets, saved_chunks[:, :, chosen])
         of_logits = np.einsum("rkc,rcn->rkn", sets, logit_chunks[:, :, chosen])
+        if sets.shape[1] == 1:
+            activations[:, chosen], kept_logits[:, chosen] = kept[:, 0], of_logits[:, 0]
+            live[:, :, chosen] = sets[:, 0, :, None]
+            continue
         dearest = np.argmax(kept + of_logits, axis=1)[:, None]  # [ranks, 1, n]
         activations[:, chosen] = np.take_along_axis(kept, dearest, axis=1)[:, 0]
         kept_logits[:, chosen] = np.take_along_axis(of_logits, dearest, axis=1)[:, 0]
@@ -152,18 +156,20 @@ def _live_sets(columns: Columns, plan: StagePlan, recipes: int) -> Iterator[tupl
     """Recipes with the same live sets, and those sets as one array [ranks, k, chunks], padded with empty ones."""
     microbatches = np.broadcast_to(np.asarray(columns.microbatches), (recipes,))
     numbers, group = np.unique(microbatches, return_inverse=True)
-    distinct: dict[int, tuple[tuple[NDArray[np.int64], ...], list[int]]] = {}
+    distinct: dict[int, tuple[int, tuple[NDArray[np.int64], ...]]] = {}
+    which = np.empty(len(numbers), dtype=np.int64)  # of the distinct sets each number of microbatches has
     for position, number in enumerate(numbers):
         sets = live_chunks(
             columns.schedule, plan.ranks, plan.chunks, int(number), columns.microbatch_group_size,
             limit=columns.max_in_flight, paired=columns.pairs_passes,
         )
-        distinct.setdefault(id(sets), (sets, []))[1].append(position)
-    for sets, positions in distinct.values():
+        which[position] = distinct.setdefault(id(sets), (len(distinct), sets))[0]
+    of_recipe = which[group]
+    for index, sets in distinct.values():
         padded = np.zeros((plan.ranks, max(len(rows) for rows in sets), plan.chunks), dtype=np.int64)
         for rank, rows in enumerate(sets):
             padded[rank, : len(rows)] = rows
-        yield np.flatnonzero(np.isin(group, positions)), padded
+        yield np.flatnonzero(of_recipe == index), padded
 
 
 def _communication_buffers(
