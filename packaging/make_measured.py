@@ -71,6 +71,12 @@ PRINTED = {
     "nanotron": {"mem_kind": "kind not published, reserved taken: with nanotron's own stages no other kind is near"},
 }
 STATES = {"litgpt": {"master_weights": "bf16", "optimizer": "adam-bf16-moments", "grad_reduce_dtype": "bf16"}}  # bf16-true
+CONFIGURED: dict[str, dict[str, dict[str, Any]]] = {
+    "primuslog-mi355x-llama3.2-1b-fp8": {"recipe": {"cross_entropy_fusion": False}},
+    "primuslog-mi300x-dsv3-4L-bf16-mbs1": {"model": {"mla": None, "attention": "mha", "head_dim": 128}},
+}
+"""What configurations state and logs do not (AMD-AGI/Primus examples/megatron/configs/MI300X: llama3.2_1B-FP8-pretrain.yaml has
+the fused loss commented out, deepseek_v3-pretrain.yaml switches multi-latent attention off)."""
 SHAPE = ("hidden_size", "num_attention_heads", "num_query_groups", "ffn_hidden_size")
 SUB_CHANNEL = ("H100", "H800", "H200")  # there "MX" columns mean sub-channel fp8 (facts/measured.md, caveat 3)
 
@@ -113,14 +119,16 @@ def convert(case: dict[str, Any]) -> dict[str, Any]:
 def converted(case: dict[str, Any]) -> dict[str, Any]:
     """Any pre-training case in the contract's form."""
     notes = [case["notes"]] if case.get("notes") else []
+    configured = CONFIGURED.get(case["id"], {})
     recipe = recipe_of(case, notes)
+    recipe.update(configured.get("recipe", {}))
     recipe.update(STATES.get(case["group"], {}))
     if case["group"].startswith("nanotron") and recipe["pp"] > 1:
         recipe["stage_layers"] = nanotron_stages(case["model"], recipe["pp"])
     return {
         "id": case["id"],
         "source": source_of(case["source"]),
-        "model": model_of(case["model"], case["seq_len"]),
+        "model": model_of(case["model"] | configured.get("model", {}), case["seq_len"]),
         "cluster": cluster_of(case["hardware"]),
         "recipe": recipe,
         "framework": case.get("framework") or "",
