@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from projectors.columns import Columns
 from projectors.communication.groups import level_between
-from projectors.communication.links import transfer_seconds
+from projectors.communication.measured import send_seconds
 from projectors.compute.host import STEP_SECONDS
 from projectors.compute.layer import Machine, machine_of
-from projectors.compute.measured import MeasuredRun
+from projectors.compute.measured import MeasuredRun, measured_lines
 from projectors.compute.rates import TERA
 from projectors.data_parallel import RankWork, exposed_data_parallel
 from projectors.inputs.cluster import ClusterSpec
@@ -70,7 +70,7 @@ def project_step(
 
     Raises ValueError where the device has no peak for its precision.
     """
-    machine = machine_of(cluster, columns)
+    machine = machine_of(cluster, columns, measured_lines(measured.record) if measured is not None else ())
     paired = times = stage_times(columns, plan, machine, model, measured)
     if columns.moe_overlap and columns.pairs_passes:  # what has no partner hides nothing behind it
         times = stage_times(replace(columns, moe_overlap=False), plan, machine, model, measured)
@@ -164,7 +164,7 @@ def boundary_seconds(card: ModelCard, columns: Columns, plan: StagePlan, machine
             continue
         level = level_between(machine.network, here * block, there * block)
         if level.name not in known:
-            known[level.name] = float(transfer_seconds(boundary, level, machine.network))
+            known[level.name] = send_seconds(boundary, level, machine.network)
         send[stage] = known[level.name]
     return send
 

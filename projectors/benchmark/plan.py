@@ -81,7 +81,7 @@ def plan_benchmark(study: Study, devices: tuple[MeasuredDevice, ...]) -> Benchma
     if peak > room:
         problems = (f"the reduced run needs {peak:,} bytes on a device of {room:,}; a smaller microbatch or sequence would fit",)
         return BenchmarkPlan(devices, used, model, recipe, reductions, (), (), problems, peak)
-    steps = _steps(study, parts, columns, devices[0], used)
+    steps = _steps(study, parts, columns, devices[0], used, several=len(devices) > 1)
     return BenchmarkPlan(devices, used, model, recipe, reductions, steps, _restored(study, reductions), (), peak)
 
 
@@ -113,8 +113,9 @@ def _peak_bytes(study: Study, model: ModelCard, recipe: Recipe, used: int) -> in
 
 
 def _steps(
-    study: Study, parts: tuple[ModelPart, ...], columns: Columns, device: MeasuredDevice, used: int
+    study: Study, parts: tuple[ModelPart, ...], columns: Columns, device: MeasuredDevice, used: int, *, several: bool
 ) -> tuple[MeasuringStep, ...]:
+    """Parts and the optimizer on the devices of the reduced run, collectives over all that are here."""
     from projectors.compute.layer import machine_of, part_seconds
 
     machine = machine_of(reduced_cluster(study.cluster, used), columns)
@@ -125,7 +126,7 @@ def _steps(
         once = float(2 * seconds.forward.total + 2 * seconds.backward.total)  # forward for each backward, which runs in two ways
         found.append(MeasuringStep(StepKind.PART, part.label, runs * once))
     found.append(MeasuringStep(StepKind.OPTIMIZER, "optimizer step", runs * 0.05))
-    if used > 1:
+    if several:
         found += [MeasuringStep(StepKind.COLLECTIVE, kind, COLLECTIVE_SECONDS) for kind in COLLECTIVES]
     return tuple(found)
 

@@ -119,25 +119,26 @@ def run_benchmark(
 
 
 def _attempt(run: _Run) -> None:
-    """One process, until it has measured everything, fails or is canceled."""
+    """One process (or one for each device), until it has measured what it is for, fails or is canceled."""
     with tempfile.TemporaryDirectory(prefix="primus-studio-benchmark-") as folder:
         path = Path(folder) / "job.json"
-        path.write_text(_job(run).model_dump_json(), encoding="utf-8")
+        job = _job(run)
+        path.write_text(job.model_dump_json(), encoding="utf-8")
         process = subprocess.Popen(
-            _command(run.plan, path), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True,
+            _command(job.processes, path), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True,
             errors="replace", start_new_session=True, env=_environment(run.plan),
         )
         try:
-            _listen(run, process)
+            _listen(run, process, _asked(run))
         finally:
             _end(process)
 
 
-def _listen(run: _Run, process: subprocess.Popen[str]) -> None:
+def _listen(run: _Run, process: subprocess.Popen[str], asked: list[MeasuringStep]) -> None:
     """Take in what the process says until it ends."""
     lines: queue.Queue[str | None] = queue.Queue()
     threading.Thread(target=_read, args=(process, lines), daemon=True).start()
-    current = run.waiting[0]
+    current = asked[0]
     heard_last = time.monotonic()
     run.progress("starting the measuring process")
     while True:
@@ -161,10 +162,10 @@ def _listen(run: _Run, process: subprocess.Popen[str]) -> None:
         heard_last = time.monotonic()
         current = _take(run, said, current)
     status = process.wait()
-    if status != 0 and run.waiting and current in run.waiting:
+    if status != 0 and current in run.waiting:
         run.fail(current, _reason(status, run.log))
-    elif status == 0 and run.waiting:
-        run.fail(current, "the measuring process ended without measuring it")
+    elif status == 0 and any(step in run.waiting for step in asked):
+        run.fail(next(step for step in asked if step in run.waiting), "the measuring process ended without measuring it")
 
 
 def _take(run: _Run, said: Said, current: MeasuringStep) -> MeasuringStep:
@@ -200,12 +201,19 @@ def _read_as(model: type[T], data: dict[str, Any]) -> T:
     return model.model_validate_json(json.dumps(data))
 
 
+def _asked(run: _Run) -> list[MeasuringStep]:
+    """What the next process measures: all that is left of the reduced run, or all collectives, which use every device."""
+    collective = run.waiting[0].kind is StepKind.COLLECTIVE
+    return [step for step in run.waiting if (step.kind is StepKind.COLLECTIVE) == collective]
+
+
 def _job(run: _Run) -> Job:
-    device = run.plan.devices[0]
+    device, asked = run.plan.devices[0], _asked(run)
+    everyone = asked[0].kind is StepKind.COLLECTIVE
     return Job(
-        device=device.kind, threads=_threads(run.plan), model=run.plan.model, recipe=run.plan.recipe, processes=run.plan.used,
-        vocabulary_multiple=VOCABULARY_MULTIPLE, warm_up=WARM_UP, repeats=REPEATS[device.kind],
-        steps=tuple(JobStep(kind=step.kind, what=step.what) for step in run.waiting),
+        device=device.kind, threads=_threads(run.plan), model=run.plan.model, recipe=run.plan.recipe,
+        processes=len(run.plan.devices) if everyone else run.plan.used, vocabulary_multiple=VOCABULARY_MULTIPLE,
+        warm_up=WARM_UP, repeats=REPEATS[device.kind], steps=tuple(JobStep(kind=step.kind, what=step.what) for step in asked),
     )
 
 
@@ -214,10 +222,10 @@ def _threads(plan: BenchmarkPlan) -> int | None:
     return device.threads if device.kind is DeviceKind.CPU else None
 
 
-def _command(plan: BenchmarkPlan, job: Path) -> list[str]:
-    if plan.used == 1:
+def _command(count: int, job: Path) -> list[str]:
+    if count == 1:
         return [sys.executable, "-m", "projectors.benchmark.worker", str(job)]
-    processes = ["--standalone", "--nproc-per-node", str(plan.used)]
+    processes = ["--standalone", "--nproc-per-node", str(count)]
     return [sys.executable, "-m", "torch.distributed.run", *processes, "-m", "projectors.benchmark.worker", str(job)]
 
 

@@ -129,17 +129,17 @@ def _situation(job: Job, device: torch.device) -> Situation:
     fp8 = recipe.precision in (Precision.FP8, Precision.MXFP8)
     return Situation(
         card=job.model, batch=recipe.mbs, seq_length=recipe.seq_length, dtype=dtype, device=device,
-        tp=_members(recipe.tp, job.processes), ep=_members(recipe.ep, job.processes),
+        tp=_members(recipe.tp, job), ep=_members(recipe.ep, job),
         sequence_parallel=recipe.uses_sequence_parallel, kernels=kernels_for(device, dtype, fp8=fp8),
     )
 
 
-def _members(size: int, processes: int) -> Members:
-    """The group of `size` neighboring ranks that this one is in."""
-    if size == 1:
+def _members(size: int, job: Job) -> Members:
+    """The group of `size` neighboring ranks that this one is in; a job of collectives needs none."""
+    if size == 1 or job.steps[0].kind is StepKind.COLLECTIVE:
         return ALONE
     rank = dist.get_rank()
-    groups = [dist.new_group(list(range(start, start + size))) for start in range(0, processes, size)]
+    groups = [dist.new_group(list(range(start, start + size))) for start in range(0, job.processes, size)]
     return Members(groups[rank // size], size, rank % size)
 
 

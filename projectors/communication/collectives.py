@@ -24,6 +24,7 @@ from projectors.communication.links import (
     transfer_seconds,
     volumes,
 )
+from projectors.communication.measured import measured_factor
 from projectors.communication.published import published_algorithms
 from projectors.workload.operators import CollectiveKind
 
@@ -43,19 +44,26 @@ def collective_seconds(kind: CollectiveKind, nbytes: Quantity, group: Group, net
         return 0.0
     if not isinstance(nbytes, np.ndarray) and nbytes <= 0:
         return 0.0
+    best = _simulated(kind, nbytes, group, network)
+    if network.measured:
+        best = best * measured_factor(kind, nbytes, network, _simulated)
+    if isinstance(group.size, np.ndarray) or isinstance(nbytes, np.ndarray):
+        return best * ((np.asarray(group.size) > 1) & (np.asarray(nbytes) > 0))
+    return best
+
+
+def _simulated(kind: CollectiveKind, nbytes: Quantity, group: Group, network: Network) -> Quantity:
     times = algorithms(kind, nbytes, group, network)
     best: Quantity = next(times)[1]
     for _, seconds in times:
         best = at_most(best, seconds)
-    if isinstance(group.size, np.ndarray) or isinstance(nbytes, np.ndarray):
-        return best * ((np.asarray(group.size) > 1) & (np.asarray(nbytes) > 0))
     return best
 
 
 def fastest(kind: CollectiveKind, nbytes: float, group: Group, network: Network) -> tuple[str, float]:
     """(name, seconds) of the algorithm and protocol that one group of more than one GPU would use."""
     name, seconds = min(algorithms(kind, nbytes, group, network), key=lambda named: float(named[1]))
-    return name, float(seconds)
+    return name, float(seconds * measured_factor(kind, nbytes, network, _simulated))
 
 
 def bus_bandwidth(kind: CollectiveKind, nbytes: float, size: int, seconds: float) -> float:

@@ -10,6 +10,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from projectors.columns import Columns, Quantity, at_least
 from projectors.inputs.cluster import Algorithms, ClusterSpec, Tier, Topology
 from projectors.inputs.hardware import Vendor
 from projectors.workload.operators import Axis
+
+if TYPE_CHECKING:
+    from projectors.communication.measured import MeasuredLine
 
 GIGA = 1e9
 MICRO = 1e-6
@@ -42,6 +46,7 @@ class Network:
     levels: tuple[Level, ...]
     vendor: Vendor
     every_algorithm: bool = False           # also those that the vendor's library does not have
+    measured: tuple[MeasuredLine, ...] = ()  # collectives that were timed on the innermost tier
 
 
 @dataclass(frozen=True, slots=True)

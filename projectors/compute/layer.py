@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from projectors.columns import Columns, Quantity, at_least, at_most
 from projectors.communication.collectives import collective_seconds
 from projectors.communication.groups import Group, Network, group_of, network_of, spread
+from projectors.communication.measured import MeasuredLine, with_lines
 from projectors.communication.overlap import (
     expert_exchange_exposed,
     ring_exposed,
@@ -45,9 +46,12 @@ class Machine:
         return self.known[key]
 
 
-def machine_of(cluster: ClusterSpec, columns: Columns) -> Machine:
-    """Raises ValueError where the device has no peak for the recipe's precision."""
-    network = network_of(cluster)
+def machine_of(cluster: ClusterSpec, columns: Columns, lines: tuple[MeasuredLine, ...] = ()) -> Machine:
+    """`lines`: collectives that were measured on the innermost tier.
+
+    Raises ValueError where the device has no peak for the recipe's precision.
+    """
+    network = with_lines(network_of(cluster), lines)
     groups = {axis: group_of(columns, network, axis) for axis in Axis}
     shard, expert_shard = groups[Axis.DP], groups[Axis.EXPERT_DP]
     if columns.sharding is Sharding.HSDP:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from projectors.compute.layer import machine_of
-from projectors.compute.measured import MeasuredRun, measured_run
+from projectors.compute.measured import MeasuredRun, measured_lines, measured_run
 from projectors.inputs.benchmark_record import BenchmarkRecord
 from projectors.inputs.errors import InputError, InputProblem
 from projectors.inputs.study import ComputeMode, Study
@@ -38,7 +38,7 @@ def run_of(study: Study) -> MeasuredRun | None:
 def run_with(record: BenchmarkRecord, study: Study) -> MeasuredRun:
     """A record that fits a study, as what its layers take."""
     columns = replace(reduced_columns(study, record.recipe, record.device.count), schedule=study.recipe.schedule)
-    machine = machine_of(reduced_cluster(study.cluster, record.device.count), columns)
+    machine = machine_of(reduced_cluster(study.cluster, record.device.count), columns, measured_lines(record))
     _, _, reductions = scale_down(study.model, study.recipe, record.device.count)
     return measured_run(
         record, model_parts(record.model, distinct_kinds(record.model), columns), machine, columns,

@@ -7,6 +7,11 @@ from pathlib import Path
 import pytest
 
 from projectors.benchmark.plan import plan_benchmark
+from projectors.communication.collectives import collective_seconds
+from projectors.communication.groups import network_of, spread
+from projectors.communication.measured import MeasuredLine, with_lines
+from projectors.compute.layer import machine_of
+from projectors.inputs import library
 from projectors.inputs.benchmark_record import (
     BenchmarkRecord,
     MeasuredCollective,
@@ -19,8 +24,9 @@ from projectors.projection import project_study
 from projectors.restoring import records
 from projectors.restoring.records import keep, kept_records, load_record, matches, read_record, record_text
 from projectors.restoring.run import run_of, run_with
-from projectors.restoring.scaling import scale_down
+from projectors.restoring.scaling import reduced_cluster, reduced_columns, scale_down
 from projectors.results import Origin
+from projectors.workload.operators import CollectiveKind
 from tests.projectors.benchmark.tiny import cpus, tiny
 from tests.projectors.restoring.records import record_of, sample
 
@@ -81,28 +87,41 @@ def test_the_audit_adds_up_to_what_is_projected() -> None:
 
 
 def test_measured_collectives_scale_simulated_ones() -> None:
-    study = tiny("dense", "tp: 2", per_node=2)
+    """Twice the simulated time at the sizes that are sent makes twice the exposed communication, where nothing hides it."""
+    study = tiny("dense", "tp: 2, sequence_parallel: false", per_node=2)
     record = record_of(study, devices=2)
-    run = run_with(record, study)
-    assert run.tp_factor == 1.0
-
-    from projectors.communication.collectives import collective_seconds
-    from projectors.communication.groups import spread
-    from projectors.compute.layer import machine_of
-    from projectors.restoring.scaling import reduced_cluster, reduced_columns
-    from projectors.workload.operators import CollectiveKind
-
-    machine = machine_of(reduced_cluster(study.cluster, 2), reduced_columns(study, record.recipe, 2))
-    sizes = (1 << 18, 1 << 20)
-    group = spread(machine.network, 2, 1)
-    doubled = [2 * float(collective_seconds(CollectiveKind.ALL_REDUCE, size, group, machine.network)) for size in sizes]
+    bare = machine_of(reduced_cluster(study.cluster, 2), reduced_columns(study, record.recipe, 2))
+    sizes = (1 << 13, 1 << 15)  # around the 64 tokens x 64 features x 4 bytes of a layer's output
+    group = spread(bare.network, 2, 1)
+    seconds = [2 * float(collective_seconds(CollectiveKind.ALL_REDUCE, size, group, bare.network)) for size in sizes]
+    slope = (seconds[1] - seconds[0]) / (sizes[1] - sizes[0])
     sweep = MeasuredCollective(
-        kind="all-reduce", members=2, nbytes=sizes, samples=tuple(map(sample, doubled)), latency_us=1, bandwidth_gb_s=1
+        kind="all-reduce", members=2, nbytes=sizes, samples=tuple(map(sample, seconds)),
+        latency_us=1e6 * (seconds[0] - slope * sizes[0]), bandwidth_gb_s=1e-9 / slope,
     )
-    slower = run_with(record.model_copy(update={"collectives": (sweep,)}), study)
-    assert slower.tp_factor == pytest.approx(2.0)
-    found = project_study(with_record(study, record.model_copy(update={"collectives": (sweep,)})))
-    assert found.origin_communication is Origin.RESTORED
+    swept = record.model_copy(update={"collectives": (sweep,)})
+    slower, plain = (project_study(with_record(study, each)) for each in (swept, record))
+    assert (slower.origin_communication, plain.origin_communication) == (Origin.RESTORED, Origin.SIMULATED)
+    assert slower.step is not None and plain.step is not None
+    assert slower.step.exposed.tp == pytest.approx(2 * plain.step.exposed.tp, rel=0.05)
+
+
+def test_a_measured_line_carries_over_to_larger_groups_by_the_formulas() -> None:
+    """measured(target) = simulated(target) x measured(base) / simulated(base), also for a group that spans more."""
+    network = network_of(library.cluster("h100-4x8"))
+    base, target = spread(network, 2, 1), spread(network, 32, 1)
+    nbytes = 1 << 26
+    line = MeasuredLine(CollectiveKind.ALL_REDUCE, 2, latency=50e-6, bandwidth=100e9)
+    simulated = [float(collective_seconds(CollectiveKind.ALL_REDUCE, nbytes, group, network)) for group in (base, target)]
+    measured = [
+        float(collective_seconds(CollectiveKind.ALL_REDUCE, nbytes, group, with_lines(network, (line,)))) for group in (base, target)
+    ]
+    assert measured[0] == pytest.approx(50e-6 + nbytes / 100e9)
+    assert measured[1] == pytest.approx(simulated[1] * measured[0] / simulated[0])
+    other = with_lines(network, (line,))
+    assert collective_seconds(CollectiveKind.ALL_TO_ALL, nbytes, target, other) == collective_seconds(
+        CollectiveKind.ALL_TO_ALL, nbytes, target, network
+    )
 
 
 def test_the_optimizer_step_follows_its_measurement() -> None:
