@@ -113,12 +113,10 @@ def test_a_measured_line_carries_over_to_larger_groups_by_the_formulas() -> None
     nbytes = 1 << 26
     line = MeasuredLine(CollectiveKind.ALL_REDUCE, 2, latency=50e-6, bandwidth=100e9)
     simulated = [float(collective_seconds(CollectiveKind.ALL_REDUCE, nbytes, group, network)) for group in (base, target)]
-    measured = [
-        float(collective_seconds(CollectiveKind.ALL_REDUCE, nbytes, group, with_lines(network, (line,)))) for group in (base, target)
-    ]
+    other = with_lines(network, (line,))
+    measured = [float(collective_seconds(CollectiveKind.ALL_REDUCE, nbytes, group, other)) for group in (base, target)]
     assert measured[0] == pytest.approx(50e-6 + nbytes / 100e9)
     assert measured[1] == pytest.approx(simulated[1] * measured[0] / simulated[0])
-    other = with_lines(network, (line,))
     assert collective_seconds(CollectiveKind.ALL_TO_ALL, nbytes, target, other) == collective_seconds(
         CollectiveKind.ALL_TO_ALL, nbytes, target, network
     )
