@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QFileDialog, QInputDialog, QWidget
 
 from primus_studio.services import worker
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 UNKNOWN_DEVICES = "What can be measured here?"
 NO_STUDY = "No study is open"
 
+REST_MS = 300
+"""Edits that follow each other faster are answered once."""
+
 PLAN, RECORDS, PROFILE = "benchmark plan", "benchmark records", "hardware from record"
 """Kinds of question to the second process."""
 
@@ -53,7 +57,9 @@ class BenchmarkPanel(BenchmarkView):
         self._plan: BenchmarkPlan | None = None
         self._runs: dict[str, MeasuredRun | None] = {}
         self._just_measured: BenchmarkRecord | None = None
-        self._seen = False
+        self._stale = True
+        self._rest = QTimer(self, singleShot=True, interval=REST_MS)
+        self._rest.timeout.connect(self._catch_up)
         service = context.benchmark
         self.find_asked.connect(service.find)
         self.run_asked.connect(self._start)
@@ -70,16 +76,15 @@ class BenchmarkPanel(BenchmarkView):
         self._follow()
 
     def showEvent(self, event: Any) -> None:
-        """Records are read when the panel is first looked at."""
+        """What changed while nobody looked is caught up with."""
         super().showEvent(event)
-        if not self._seen:
-            self._seen = True
-            self._read_records()
+        if self._stale:
+            self._rest.start()
 
     # -- the plan -----------------------------------------------------------------------------------------------------
 
     def _follow(self) -> None:
-        """The study changed: plan anew, judge the records anew."""
+        """The study changed: plan and judge the records anew, once edits rest and somebody looks."""
         study = self._context.document.study
         self._plan, self._just_measured = None, None
         if study is None:
@@ -87,10 +92,18 @@ class BenchmarkPanel(BenchmarkView):
             self.show_plan(NO_STUDY, "Open one or make one with File → New.", (), (), can_run=False)
         elif self._devices is None:
             self.show_plan(UNKNOWN_DEVICES, "Find devices asks PyTorch; nothing is measured yet.", (), (), can_run=False)
-        else:
+        self._stale = True
+        if self.isVisible():
+            self._rest.start()
+
+    def _catch_up(self) -> None:
+        if not self.isVisible():
+            return
+        self._stale = False
+        study = self._context.document.study
+        if study is not None and self._devices is not None:
             self._context.aside.ask(PLAN, worker.planned_benchmark, (study, self._devices), self._take_plan, self._say_failure)
-        if self._seen:
-            self._read_records()
+        self._read_records()
 
     def _take_devices(self, devices: tuple[MeasuredDevice, ...]) -> None:
         self._devices = devices

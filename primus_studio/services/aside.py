@@ -56,7 +56,7 @@ class AsideService(QObject):
         self._waiting = [question for question in self._waiting if question.kind != kind]
         if self._running is not None and self._running.kind == kind:
             self._running = None
-            self._end_pool()
+            self._end_pool(wait=False)  # the window does not wait for what it no longer wants
             self._next()
 
     def is_busy(self, kind: str) -> bool:
@@ -104,6 +104,6 @@ class AsideService(QObject):
             question.failed(str(error) or type(error).__name__)
         self._next()
 
-    def _end_pool(self) -> None:
+    def _end_pool(self, *, wait: bool = True) -> None:
         pool, self._pool = self._pool, None
-        end_pool(pool)
+        end_pool(pool, wait=wait)
