@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -53,11 +54,21 @@ def collective_seconds(kind: CollectiveKind, nbytes: Quantity, group: Group, net
 
 
 def _simulated(kind: CollectiveKind, nbytes: Quantity, group: Group, network: Network) -> Quantity:
+    if isinstance(nbytes, np.ndarray) or any(isinstance(part, np.ndarray) for part in (group.size, *group.fanouts)):
+        return _least(kind, nbytes, group, network)
+    return _remembered(kind, nbytes, group, network)
+
+
+def _least(kind: CollectiveKind, nbytes: Quantity, group: Group, network: Network) -> Quantity:
     times = algorithms(kind, nbytes, group, network)
     best: Quantity = next(times)[1]
     for _, seconds in times:
         best = at_most(best, seconds)
     return best
+
+
+_remembered = lru_cache(maxsize=4096)(_least)
+"""Edits and candidates share most of their collectives."""
 
 
 def fastest(kind: CollectiveKind, nbytes: float, group: Group, network: Network) -> tuple[str, float]:
@@ -88,6 +99,7 @@ def algorithms(kind: CollectiveKind, nbytes: Quantity, group: Group, network: Ne
         yield from published_algorithms(kind, nbytes, group, network)
 
 
+@lru_cache(maxsize=1024)
 def alternatives(kind: CollectiveKind, nbytes: float, group: Group, network: Network) -> tuple[tuple[str, float], ...]:
     """(name, seconds) of the algorithms of the library and of the published ones, fastest first; of each its best protocol."""
     every = replace(network, every_algorithm=True)
