@@ -127,7 +127,7 @@ def _network_summary(profile: NetworkProfile) -> tuple[str, ...]:
 
 
 def _framework_summary(profile: FrameworkProfile) -> tuple[str, ...]:
-    return (profile.title, _value_text(profile.cuda_graphs))
+    return (profile.title, "fused" if profile.flash_attention else "unfused")
 
 
 def _cluster_summary(cluster: ClusterSpec) -> tuple[str, ...]:
@@ -149,6 +149,6 @@ _SUMMARIES: dict[Kind, tuple[tuple[str, ...], Callable[[Any], tuple[str, ...]]]]
     Kind.HARDWARE: (("hardware", "HBM\nGiB", "HBM\nTB/s", "bf16\nTFLOP/s", "fp8\nTFLOP/s"), _hardware_summary),
     Kind.NETWORK: (("network", "levels, per GPU and direction"), _network_summary),
     Kind.CLUSTER: (("cluster", "GPUs", "hardware", "levels, per GPU and direction"), _cluster_summary),
-    Kind.FRAMEWORK: (("framework", "title", "CUDA graphs"), _framework_summary),
+    Kind.FRAMEWORK: (("framework", "title", "attention"), _framework_summary),
     Kind.STUDY: (("study", "model", "cluster", "split", "batch x sequence"), _study_summary),
 }

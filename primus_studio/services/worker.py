@@ -74,6 +74,7 @@ def hardware_from_record(study: Study, path: str, name: str) -> str:
     """Write the hardware profile that meets a record into the user's folder; its path. Raises InputError."""
     import yaml
 
+    from projectors.inputs.catalog import is_name
     from projectors.inputs.errors import InputError, InputProblem
     from projectors.inputs.places import user_folder
     from projectors.inputs.saving import write_atomically
@@ -81,6 +82,8 @@ def hardware_from_record(study: Study, path: str, name: str) -> str:
     from projectors.restoring.records import read_record
     from projectors.restoring.run import run_with
 
+    if not is_name(name):
+        raise InputError([InputProblem("", f'"{name}"', "a name of letters, digits and . _ + -, such as h100-measured")])
     record = read_record(Path(path))
     hardware = study.cluster.hardware
     try:

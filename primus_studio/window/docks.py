@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer
-from PySide6.QtWidgets import QDockWidget, QMainWindow, QTabWidget
+from PySide6.QtWidgets import QDockWidget, QMainWindow, QTabBar, QTabWidget
 
 from primus_studio.panels.editor import Editor
 from primus_studio.panels.panel import PanelContext
@@ -43,8 +43,8 @@ def make_docks(window: QMainWindow, context: PanelContext) -> dict[str, QDockWid
 def arrange(window: QMainWindow, docks: Mapping[str, QDockWidget]) -> None:
     """The layout that the window opens with and returns to."""
     for dock in docks.values():
-        window.removeDockWidget(dock)
         dock.setFloating(False)
+        window.removeDockWidget(dock)
     left, right = Qt.DockWidgetArea.LeftDockWidgetArea, Qt.DockWidgetArea.RightDockWidgetArea
     window.addDockWidget(left, docks["recipe"])
     window.tabifyDockWidget(docks["recipe"], docks["model"])
@@ -65,7 +65,24 @@ def arrange(window: QMainWindow, docks: Mapping[str, QDockWidget]) -> None:
         Qt.Orientation.Vertical,
     )
     name_titles(docks)
+    _show_tabs(window, docks)
     window.resizeDocks([docks["memory"], docks["step"]], [beside * 3 // 5, beside * 2 // 5], Qt.Orientation.Horizontal)
+
+
+def _show_tabs(window: QMainWindow, docks: Mapping[str, QDockWidget]) -> None:
+    """Show the bars whose tabs are docks in one place, and no other.
+
+    Qt hides the bars of docks that are taken out, uses them again for docks that are put in, and may leave them hidden; one
+    that it uses no more may keep its tabs.
+    """
+    layout = window.layout()
+    if layout is not None:
+        layout.activate()
+    places = ([dock, *window.tabifiedDockWidgets(dock)] for dock in docks.values())
+    together = [{dock.windowTitle() for dock in place} for place in places]
+    for bar in window.findChildren(QTabBar, options=Qt.FindChildOption.FindDirectChildrenOnly):
+        titles = {bar.tabText(tab) for tab in range(bar.count())}
+        bar.setVisible(len(titles) > 1 and titles in together)
 
 
 def name_titles(docks: Mapping[str, QDockWidget]) -> None:

@@ -60,6 +60,11 @@ class Entry:
     origin: Origin
 
 
+def is_name(text: str) -> bool:
+    """Whether a text can name a profile, and so a file in its folder."""
+    return _NAME.fullmatch(text) is not None
+
+
 def names(kind: Kind | str) -> list[str]:
     """Names of a kind, sorted, user profiles included."""
     return sorted(_found(Kind(kind)))
@@ -75,7 +80,7 @@ def find(kind: Kind, name: str, *, beside: Path | None = None) -> Path | None:
 
     `beside` is the file that asks: a user profile that extends its own name means the shipped one.
     """
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         return None
     users = user_folder()
     for folder in (users, shipped_folder()):

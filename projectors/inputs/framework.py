@@ -111,7 +111,6 @@ class FrameworkProfile(Frozen):
     )
     fused_loss: LossKernel = quantity(LossKernel.IN_PLACE, says="Cross entropy of recipes with cross_entropy_fusion")
     unfused_loss: LossKernel = quantity(LossKernel.VOCAB_PARALLEL, says="Cross entropy of recipes without it")
-    cuda_graphs: bool = quantity(False, says="Layers are launched as graphs, so that the host issues no single kernels")
     communication_units: int = quantity(
         20, says="Compute units that communication kernels take while they run beside compute", least=0, most=10_000
     )

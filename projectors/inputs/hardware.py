@@ -66,23 +66,6 @@ class FrameworkOverhead(Frozen):
     fragmentation: float = quantity(says="Allocator slack over allocated bytes", least=0, most=1)
 
 
-class Calibration(Frozen):
-    """Efficiency figures fitted to measured steps of one framework in one precision; null = the profile's own figure."""
-
-    framework: str = Field(description="Name of the framework profile", min_length=1, max_length=200)
-    precision: Precision = quantity(says="Format of the matrix multiplications")
-    gemm: float | None = quantity(None, says="Large GEMM over its peak", above=0, most=1.2)
-    grouped_gemm: float | None = quantity(None, says="Grouped expert GEMM over a plain GEMM of the same work", above=0, most=1.2)
-    attention: float | None = quantity(None, says="Fused attention forward over the bf16 peak", above=0, most=1.2)
-    memory: float | None = quantity(None, says="Streaming kernels over the HBM bandwidth", above=0, most=1.2)
-    network: float | None = quantity(None, says="Collectives over the bandwidth that the network profile states", above=0, most=2)
-    host: float | None = quantity(None, says="Host time over that of the framework profile", above=0, most=100)
-    band_low: float = quantity(says="Measured over projected throughput, low end of four cases in five", above=0, most=1)
-    band_high: float = quantity(says="Measured over projected throughput, high end of four cases in five", least=1, most=10)
-    cases: int = quantity(says="Measured steps behind the fit", least=1, most=1_000_000)
-    source: str = Field(description="Which cases, fitted how, and the error on models left out")
-
-
 class HardwareProfile(Frozen):
     """One accelerator as a process sees it (for MI250X: one of its two dies)."""
 
@@ -111,7 +94,6 @@ class HardwareProfile(Frozen):
     framework: FrameworkOverhead = Field(description="Memory beside model state")
     usual_gpus_per_node: int = quantity(8, says="Accelerators in the usual node", least=1, most=1024)
     usual_network: str = Field(description="Name of the usual network profile")
-    calibrations: tuple[Calibration, ...] = Field(default=(), description="Fits to measured steps, by framework and precision")
     measured: tuple[dict[str, str | float | int | None], ...] = Field(default=(), description="Published measurements")
     notes: tuple[str, ...] = Field(default=(), description="Remarks")
     sources: dict[str, str] = Field(default_factory=dict, description="Field name -> where its figure comes from")

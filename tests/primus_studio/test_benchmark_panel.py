@@ -176,6 +176,9 @@ def test_records_are_compared_exported_and_made_a_profile(
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_args, **_kwargs: (str(target), ""))
     panel.export_button.click()
     assert read_record(target).name == panel.records.rows[0].name
+    monkeypatch.setattr(QInputDialog, "getText", lambda *_args, **_kwargs: ("../out", True))
+    panel.profile_button.click()
+    qtbot.waitUntil(lambda: "a name of letters" in panel.details.text(), timeout=PATIENCE_MS)
     monkeypatch.setattr(QInputDialog, "getText", lambda *_args, **_kwargs: ("cpu-measured", True))
     panel.profile_button.click()
     qtbot.waitUntil(lambda: "cpu-measured" in library.names("hardware"), timeout=PATIENCE_MS)

@@ -26,7 +26,7 @@ STUDY = load_study("mixtral-8x22b-mi355x-4x8")
 
 NOT_IN_A_LINE = {
     ModelCard: {"mla", "compressed_attention", "moe", "sliding_window", "published", "sources"},
-    HardwareProfile: {"peak_tflops", "efficiency", "framework", "calibrations", "measured", "notes", "sources"},
+    HardwareProfile: {"peak_tflops", "efficiency", "framework", "measured", "notes", "sources"},
     ClusterSpec: {"hardware", "tiers"},
     Tier: {"sources"},
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication, QImage
-from PySide6.QtWidgets import QPushButton, QWidget
+from PySide6.QtWidgets import QPushButton, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
 
 from primus_studio import app
@@ -289,3 +289,26 @@ def test_without_a_display_the_window_is_drawn_into_a_picture(
     assert "no display" in capsys.readouterr().out
     assert (tmp_path / "primus-studio.png").stat().st_size > 10_000
     qtbot.wait(1)
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (1920, 1080)])
+def test_resetting_the_layout_shows_every_tab_and_nothing_else(window: MainWindow, qtbot: QtBot, size: tuple[int, int]) -> None:
+    window.resize(*size)
+    window.rearrange()
+    qtbot.wait(100)
+    assert _tabs(window) == [["Benchmark", "Pipeline timeline"], ["Cluster", "Model", "Recipe"]]
+    window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, window.docks["recipe"])
+    window.tabifyDockWidget(window.docks["memory"], window.docks["headline"])
+    window.docks["step"].close()
+    window.docks["model"].setFloating(True)
+    qtbot.wait(100)
+    window.rearrange()
+    qtbot.wait(100)
+    assert _tabs(window) == [["Benchmark", "Pipeline timeline"], ["Cluster", "Model", "Recipe"]]
+    assert not any(dock.isFloating() or dock.isHidden() for dock in window.docks.values())
+
+
+def _tabs(window: MainWindow) -> list[list[str]]:
+    """Titles on every bar of tabs that can be seen."""
+    bars = [bar for bar in window.findChildren(QTabBar) if bar.isVisible() and bar.count()]
+    return sorted(sorted(bar.tabText(tab) for tab in range(bar.count())) for bar in bars)

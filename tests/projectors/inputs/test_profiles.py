@@ -15,7 +15,7 @@ from projectors.inputs.library import Kind
 DATA = yaml.safe_load((Path(__file__).parent / "published_models.yaml").read_text(encoding="utf-8"))
 SHIPPED_HARDWARE = [name for name in library.names(Kind.HARDWARE) if name != "cpu"]
 IDENTITY = {
-    "name", "title", "vendor", "architecture", "calibrations", "measured", "notes", "sources", "usual_gpus_per_node",
+    "name", "title", "vendor", "architecture", "measured", "notes", "sources", "usual_gpus_per_node",
     "usual_network",
 }
 """Fields of a hardware profile that are names or remarks, not figures."""
